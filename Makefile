@@ -1,0 +1,85 @@
+# Everything is built one way: no cgo, and without the RPC mode of aws-lambda-go, which provided.al2023 never uses.
+# The race detector is the one exception: it needs cgo, and so a C compiler.
+TAGS   := lambda.norpc
+GO     := CGO_ENABLED=0 go
+PYTHON ?= python3
+
+# A function's source folder is its logical id in template.yaml without the suffix, in lower case:
+# GatewayFunction is functions/gateway. `go run ./localstack` follows the same rule.
+FUNCTIONS := GatewayFunction
+source     = ./functions/$(shell echo $(1:Function=) | tr '[:upper:]' '[:lower:]')
+
+# $(call build-function,LogicalId,folder) leaves in folder what Lambda unpacks into /var/task.
+define build-function
+	mkdir -p $(2)
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -o $(2)/bootstrap $(call source,$(1))
+	cp infra/gateway.json $(2)/gateway.json
+endef
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## The whole stack on this machine, on http://127.0.0.1:3000, with simulated providers (Ctrl-C ends it)
+	@$(GO) run -tags $(TAGS) ./localstack
+
+.PHONY: test
+test: ## Every test: no network, no Docker, no C compiler
+	$(GO) test -tags $(TAGS) ./...
+
+.PHONY: check
+check: static race ## Before a commit: format, vet, tidy modules, and every test under the race detector
+
+.PHONY: static
+static: ## Format, vet, tidy modules
+	@unformatted=$$(gofmt -l functions internal infra localstack); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w mends it):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) mod tidy -diff
+
+# Only packages that have tests, so that the output ends with results.
+.PHONY: race
+race: ## Every test under the race detector (needs a C compiler)
+	@cc=$$(go env CC); command -v $${cc%% *} >/dev/null || { \
+		echo "make race: the race detector needs a C compiler and '$$cc' is not on PATH; install gcc, or name one in CC"; exit 1; }
+	CGO_ENABLED=1 go test -race -tags $(TAGS) \
+		$$(go list -tags $(TAGS) -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+
+.PHONY: lint
+lint: .tools/golangci-lint ## golangci-lint, at the version pinned in infra/tools/go.mod
+	.tools/golangci-lint run
+
+.tools/golangci-lint: infra/tools/go.mod infra/tools/go.sum
+	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: faults
+faults: ## The fault suite: real function binaries against providers that misbehave, one line a fault
+	@$(GO) run -tags $(TAGS) ./internal/simulate/faults
+
+.PHONY: build
+build: ## What is deployed: linux/arm64 functions, each in build/<LogicalId>
+build: $(addprefix build/,$(FUNCTIONS))
+
+.PHONY: $(addprefix build/,$(FUNCTIONS))
+$(addprefix build/,$(FUNCTIONS)): export GOOS := linux
+$(addprefix build/,$(FUNCTIONS)): export GOARCH := arm64
+$(addprefix build/,$(FUNCTIONS)): build/%:
+	$(call build-function,$*,build/$*)
+
+# `sam build` (BuildMethod: makefile) asks for build-<LogicalId> and takes what it finds in ARTIFACTS_DIR.
+.PHONY: $(addprefix build-,$(FUNCTIONS))
+$(addprefix build-,$(FUNCTIONS)): export GOOS := linux
+$(addprefix build-,$(FUNCTIONS)): export GOARCH := arm64
+$(addprefix build-,$(FUNCTIONS)): build-%:
+	$(call build-function,$*,$(ARTIFACTS_DIR))
+
+.PHONY: sam-check
+sam-check: ## Lint template.yaml and check what the SAM transform makes of it (needs Python 3)
+	@PYTHON=$(PYTHON) sh infra/samcheck/run.sh template.yaml
+
+.PHONY: clean
+clean: ## Remove what make has built and installed in this folder
+	rm -rf build .tools .venv
