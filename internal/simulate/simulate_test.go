@@ -50,6 +50,7 @@ type answer struct {
 	err     error // of the round trip, or of reading the body
 	first   time.Duration
 	headers time.Duration
+	length  int64
 	total   time.Duration
 }
 
@@ -68,7 +69,7 @@ func (u upstream) post(ctx context.Context, body string, headers ...string) answ
 		return answer{err: err, total: time.Since(start)}
 	}
 	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode, header: resp.Header, headers: time.Since(start)}
+	a := answer{status: resp.StatusCode, header: resp.Header, headers: time.Since(start), length: resp.ContentLength}
 	var b strings.Builder
 	buf := make([]byte, 64<<10)
 	for {
