@@ -1,0 +1,14 @@
+// Package runtimeapi runs a Lambda function where there is no Lambda: it starts the function's real bootstrap binary,
+// speaks the Runtime API with it, and is its function URL.
+//
+// A [Front] is one function. It keeps a pool of environments; an environment is one process of the bootstrap with a
+// Runtime API of its own on 127.0.0.1, serving one invocation at a time. As in Lambda an invocation is over when the
+// process asks for the next one, not when it has answered; from then on the process may be frozen.
+//
+// It promises what a function can observe of Lambda: the event's shape, one request per environment, reuse, freezing,
+// the deadline and its kill, a client's leaving that nobody reports, and a stream that is visibly cut when its writer
+// failed. It does not model Lambda's speed: neither cold starts nor the bandwidth of large responses.
+//
+// Protocol: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html (2026-11); where that page is silent, the
+// behaviour follows the sources of aws-lambda-runtime-interface-emulator.
+package runtimeapi
