@@ -40,7 +40,7 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 	call.Model, call.Stream = peek(in.body)
 	t := p.ledger.admit(call)
 	r := p.choose(t, in)
-	outcome, keep := c.play(r, fmt.Sprintf("req_sim_%06d", t.call.N))
+	outcome, keep := c.play(r, RequestID(t.call.N))
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -48,6 +48,9 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 	p.ledger.finish(t, status, outcome)
 	return keep
 }
+
+// RequestID is the X-Request-Id of the answer to the call with that number.
+func RequestID(n int) string { return fmt.Sprintf("req_sim_%06d", n) }
 
 // peek reads what the log needs from any body.
 func peek(body []byte) (model string, stream bool) {

@@ -1,0 +1,20 @@
+// Package suite holds the gateway to its contract under every fault that the
+// simulated provider knows.
+//
+// A row is one fault: a primary that has it, healthy fallbacks behind it, one
+// request, and what is right. Each row and mode gets a front end of its own (the
+// real gateway binary behind a streaming function URL), a provider of its own and
+// a configuration of its own, so that nothing one row does to a circuit, a hold
+// or a quota can help or harm another.
+//
+// Two judgements are made, and both must be good. The outcome is what the client
+// has: the whole answer, a clean error, or something broken. The conduct is how
+// the gateway came to it: which calls it made, in which order, after which waits
+// by the provider's own clock, and what its headers and records say of them.
+//
+// Verdicts: pass, the outcome is the right one for the row; safe, it is a clean,
+// bounded, typed error where an answer would have been right; FAIL, anything
+// else. The table records the verdict each row has reached; less is a FAIL too.
+//
+// To add a row, add an entry to Rows.
+package suite
