@@ -94,7 +94,7 @@ func TestWhatFails(t *testing.T) {
 	}{
 		"a truncated answer that looks whole": {func(o *Observation) {
 			o.Body = streamOf(simulate.Tokens()[:40]...) + finish + usageEvent + "data: [DONE]\n\n"
-		}, "text: got"},
+		}, "text: 40 words, not the 60 of the answer"},
 		"an end mark alone after a break": {func(o *Observation) {
 			o.Body = streamOf(simulate.Tokens()[:40]...) + "data: [DONE]\n\n"
 		}, "finish reasons: got []"},

@@ -125,15 +125,17 @@ func (t *trial) run(ctx context.Context, bootstrap, dir string) {
 
 // report prints each trial when it and those before it are done.
 func report(trials []*trial, out io.Writer) (ok bool) {
-	const line = "%-10s  %-8s  %-7s  %7s  %7s  %7s  %s\n"
-	fmt.Fprintf(out, line, "row", "mode", "verdict", "calls A", "calls B", "seconds", "class")
+	line := func(columns ...any) {
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("%-10s  %-8s  %-7s  %7s  %7s  %7s  %s", columns...), " "))
+	}
+	line("row", "mode", "verdict", "calls A", "calls B", "seconds", "class")
 	counts := map[Verdict]int{}
 	for _, t := range trials {
 		<-t.done
 		counts[t.verdict]++
 		a, b := t.row.callsOf(t.observation)
 		classes := strings.Join(slices.Compact(t.observation.classes()), ", ")
-		fmt.Fprintf(out, line, t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", t.observation.Elapsed.Seconds()), classes)
+		line(t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", t.observation.Elapsed.Seconds()), classes)
 		for _, why := range t.why {
 			fmt.Fprintf(out, "            %s\n", why)
 		}
