@@ -260,3 +260,29 @@ func TestReport(t *testing.T) {
 		t.Errorf("FAIL belongs on failing rows only:\n%s", out.String())
 	}
 }
+
+func TestPlan(t *testing.T) {
+	names := func(only ...string) string {
+		trials, err := plan(only)
+		if err != nil {
+			return err.Error()
+		}
+		var out []string
+		for _, trial := range trials {
+			out = append(out, trial.row.Name)
+		}
+		return strings.Join(out, ",")
+	}
+	for want, got := range map[string]string{
+		"F03 stream,F03 plain":    names("F03"),
+		"F03 plain,F08":           names("F08", "F03 plain"),
+		"no row is named F99, F0": names("F03", "F99", "F0"),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if all, _ := plan(nil); len(all) < len(Rows) {
+		t.Errorf("%d trials for %d rows", len(all), len(Rows))
+	}
+}

@@ -42,6 +42,10 @@ type trial struct {
 func Run(ctx context.Context, o Options, out io.Writer) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	trials, err := plan(o.Only)
+	if err != nil {
+		return false, err
+	}
 	scratch, err := os.MkdirTemp("", "faults-")
 	if err != nil {
 		return false, fmt.Errorf("making a scratch folder: %w", err)
@@ -53,10 +57,6 @@ func Run(ctx context.Context, o Options, out io.Writer) (ok bool, err error) {
 	bootstrap, err := build(ctx, o.Bin)
 	if err != nil {
 		return false, err
-	}
-	trials := plan(o.Only)
-	if len(trials) == 0 {
-		return false, fmt.Errorf("no row is named %s", strings.Join(o.Only, ", "))
 	}
 	go start(ctx, trials, bootstrap, scratch)
 	return report(trials, out), nil
@@ -76,21 +76,28 @@ func build(ctx context.Context, folder string) (string, error) {
 	return bootstrap, nil
 }
 
-// plan lists the trials in the order of the table.
-func plan(only []string) []*trial {
+// plan lists the trials in the order of the table. A name that no row has is an
+// error: a run of fewer rows than were asked for would look green.
+func plan(only []string) ([]*trial, error) {
 	var out []*trial
+	unknown := slices.Clone(only)
 	for _, row := range Rows {
 		number, _, _ := strings.Cut(row.Name, " ")
-		if len(only) > 0 && !slices.Contains(only, row.Name) && !slices.Contains(only, number) {
+		meant := func(name string) bool { return name == row.Name || name == number }
+		if len(only) > 0 && !slices.ContainsFunc(only, meant) {
 			continue
 		}
+		unknown = slices.DeleteFunc(unknown, meant)
 		for _, mode := range []Mode{Live, Complete} {
 			if _, ok := row.Recorded[mode]; ok {
 				out = append(out, &trial{row: row, mode: mode, done: make(chan struct{})})
 			}
 		}
 	}
-	return out
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("no row is named %s", strings.Join(unknown, ", "))
+	}
+	return out, nil
 }
 
 // start runs the trials; each closes its done.
