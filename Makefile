@@ -4,6 +4,9 @@ TAGS   := lambda.norpc
 GO     := CGO_ENABLED=0 go
 PYTHON ?= python3
 
+# What `make run` passes to the stack: make run ARGS='-addr 127.0.0.1:4000'
+ARGS ?=
+
 # A function's source folder is its logical id in template.yaml without the suffix, in lower case:
 # GatewayFunction is functions/gateway. `go run ./localstack` follows the same rule.
 FUNCTIONS := GatewayFunction
@@ -22,9 +25,10 @@ endef
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# `go run ./localstack` does the same; without it in between, the stack ends even when make is killed with SIGKILL.
 .PHONY: run
 run: ## The whole stack on this machine, on http://127.0.0.1:3000, with simulated providers (Ctrl-C ends it)
-	@$(GO) run -tags $(TAGS) ./localstack
+	@$(GO) build -tags $(TAGS) -o build/local/localstack ./localstack && exec build/local/localstack $(ARGS)
 
 .PHONY: test
 test: ## Every test: no network, no Docker, no C compiler
