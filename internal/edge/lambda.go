@@ -32,6 +32,14 @@ const DefaultMargin = 2500 * time.Millisecond
 // like any other unreadable body.
 var ErrBodyEncoding = errors.New("the request body is not valid base64")
 
+// MaxBase64Body is the largest body that is taken from an event which delivers it
+// base64-encoded, in bytes before encoding: above it the event nears Lambda's own
+// limit of 6 MB.
+const MaxBase64Body = 4_400_000
+
+// ErrBodyTooLarge is what reading a base64 body above MaxBase64Body returns.
+var ErrBodyTooLarge = errors.New("the request body is too large")
+
 // ErrResponseClosed is returned by Write, and is the cause of the request
 // context, after the runtime gave up sending the response.
 var ErrResponseClosed = errors.New("the response can no longer be sent")
@@ -200,6 +208,9 @@ func lambdaRequestBody(event *events.LambdaFunctionURLRequest) (io.ReadCloser, i
 		decoded, err := base64.StdEncoding.DecodeString(event.Body)
 		if err != nil {
 			return io.NopCloser(brokenBody{fmt.Errorf("%w: %w", ErrBodyEncoding, err)}), -1
+		}
+		if len(decoded) > MaxBase64Body {
+			return io.NopCloser(brokenBody{ErrBodyTooLarge}), -1
 		}
 		body = bytes.NewReader(decoded)
 	}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+
+	"spillway/internal/catalog"
+	chatdialect "spillway/internal/dialect/openai"
+	"spillway/internal/edge"
+	"spillway/internal/fault"
+	"spillway/internal/gateway"
+	"spillway/internal/provider"
+	"spillway/internal/provider/openai"
+	upstream "spillway/internal/provider/wire"
+	"spillway/internal/retry"
+	"spillway/internal/settings"
+	"spillway/internal/telemetry"
+	"spillway/internal/tenant"
+)
+
+// version is set by the build: -ldflags "-X main.version=…".
+var version = "dev"
+
+// wire builds the graph of the gateway from its settings and its configuration file.
+func wire(s settings.Settings, getenv func(string) string, readFile func(string) ([]byte, error), records io.Writer) (http.Handler, error) {
+	data, err := readFile(s.ConfigPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	config, err := catalog.Load(data, getenv)
+	if err != nil {
+		return nil, fmt.Errorf("loading the configuration %s:\n%w", s.ConfigPath, err)
+	}
+	policy := fault.Default()
+	recorder := telemetry.New(records, s.LogLevel)
+	for _, n := range config.Notices {
+		recorder.Notice(n)
+	}
+	g := &gateway.Gateway{
+		Catalog:   config,
+		Keys:      tenant.NewTable(config),
+		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
+		Policy:    policy,
+		Limits:    retry.Default(),
+		Recorder:  recorder,
+		Random:    rand.Float64,
+	}
+	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,
+		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
+}

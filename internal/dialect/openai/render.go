@@ -1,0 +1,431 @@
+package openai
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"spillway/internal/chat"
+	"spillway/internal/dialect"
+	"spillway/internal/fault"
+	"spillway/internal/sse"
+)
+
+// stream renders the events of one answer as chat.completion.chunk frames. It is used by one goroutine.
+type stream struct {
+	head    dialect.Head
+	created int64
+	opened  map[int]bool // choices whose role has been sent
+	buf     []byte
+}
+
+// NewStream begins a stream.
+func (Chat) NewStream(h dialect.Head) dialect.Stream {
+	return &stream{head: h, created: h.Created.Unix()}
+}
+
+// Event renders one event; nil when it holds nothing for the client. The bytes are valid until the next call.
+func (s *stream) Event(ev *chat.Event) []byte {
+	s.identify(ev)
+	if len(ev.Deltas) == 0 {
+		return nil
+	}
+	s.buf = s.buf[:0]
+	if ev.Dialect == chat.OpenAIChat && !ev.Rebuilt && !ev.Whole {
+		s.buf = append(s.buf, "data: "...)
+		s.buf = s.passOn(s.buf, ev)
+		s.buf = append(s.buf, "\n\n"...)
+		return s.buf
+	}
+	for i := range ev.Deltas {
+		s.buf = s.delta(s.buf, &ev.Deltas[i])
+	}
+	return s.buf
+}
+
+// identify takes the id and the time of the first event that has them; all chunks carry the same.
+func (s *stream) identify(ev *chat.Event) {
+	if s.opened == nil {
+		s.opened = map[int]bool{}
+		if ev.ID != "" {
+			s.head.ID = ev.ID
+		}
+		if ev.Created != 0 {
+			s.created = ev.Created
+		}
+	}
+}
+
+// passOn writes a frame of the same dialect member by member: what the provider added stays, what the gateway owns is
+// replaced, usage waits for its own chunk, and a top-level `error` never goes out (openai-go takes even null for a
+// failure).
+func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
+	b = s.appendHead(b)
+	gjson.Parse(ev.Raw).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id", "object", "created", "model", "usage", "error":
+			return true
+		}
+		b = append(b, ',')
+		b = append(b, key.Raw...)
+		b = append(b, ':')
+		b = append(b, value.Raw...)
+		return true
+	})
+	for i := range ev.Deltas {
+		s.opened[ev.Deltas[i].Choice] = true
+	}
+	return append(b, '}')
+}
+
+func (s *stream) appendHead(b []byte) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, s.head.ID)
+	b = append(b, `,"object":"chat.completion.chunk","created":`...)
+	b = strconv.AppendInt(b, s.created, 10)
+	b = append(b, `,"model":`...)
+	return appendString(b, string(s.head.Model))
+}
+
+// delta writes a delta from its meaning: one chunk for what it adds, and one for its end.
+func (s *stream) delta(b []byte, d *chat.Delta) []byte {
+	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || !s.opened[d.Choice] {
+		b = s.openChunk(b, d.Choice)
+		if !s.opened[d.Choice] {
+			s.opened[d.Choice] = true
+			b = append(b, `"role":"assistant",`...)
+		}
+		b = appendDelta(b, d)
+		b = append(b, `},"finish_reason":null}]}`+"\n\n"...)
+	}
+	if d.Finish != "" {
+		b = s.openChunk(b, d.Choice)
+		b = append(b, `},"finish_reason":`...)
+		b = appendString(b, string(d.Finish))
+		if d.Native != "" {
+			b = append(b, `,"native_finish_reason":`...)
+			b = appendString(b, d.Native)
+		}
+		b = append(b, "}]}\n\n"...)
+	}
+	return b
+}
+
+func (s *stream) openChunk(b []byte, choice int) []byte {
+	b = append(b, "data: "...)
+	b = s.appendHead(b)
+	b = append(b, `,"choices":[{"index":`...)
+	b = strconv.AppendInt(b, int64(choice), 10)
+	return append(b, `,"delta":{`...)
+}
+
+// appendDelta writes the members of a delta, separated by commas and without one at the end.
+func appendDelta(b []byte, d *chat.Delta) []byte {
+	if d.Reasoning != "" {
+		b = append(b, `"reasoning_content":`...)
+		b = append(appendString(b, d.Reasoning), ',')
+	}
+	if d.Refusal != "" {
+		b = append(b, `"refusal":`...)
+		b = append(appendString(b, d.Refusal), ',')
+	}
+	if len(d.Tools) > 0 {
+		b = append(b, `"tool_calls":[`...)
+		for i, t := range d.Tools {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendToolDelta(b, t)
+		}
+		b = append(b, `],`...)
+	}
+	if d.Text != "" || (d.Reasoning == "" && d.Refusal == "" && len(d.Tools) == 0) {
+		b = append(b, `"content":`...)
+		b = append(appendString(b, d.Text), ',')
+	}
+	return b[:len(b)-1]
+}
+
+func appendToolDelta(b []byte, t chat.ToolDelta) []byte {
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(t.Index), 10)
+	if t.ID != "" {
+		b = append(b, `,"id":`...)
+		b = append(appendString(b, t.ID), `,"type":"function"`...)
+	}
+	b = append(b, `,"function":{`...)
+	if t.Name != "" {
+		b = append(b, `"name":`...)
+		b = append(appendString(b, t.Name), ',')
+	}
+	b = append(b, `"arguments":`...)
+	b = appendString(b, t.Arguments)
+	return append(b, `}}`...)
+}
+
+// End renders the end of a whole stream: the usage chunk if the client asked for it, and [DONE].
+func (s *stream) End(u *chat.Usage) []byte {
+	b := s.buf[:0]
+	if s.head.IncludeUsage && u != nil {
+		b = append(b, "data: "...)
+		b = s.appendHead(b)
+		b = append(b, `,"choices":[],"usage":`...)
+		b = appendUsage(b, *u)
+		b = append(b, "}\n\n"...)
+	}
+	return append(b, sse.Done...)
+}
+
+// Interrupt renders the end of a stream that is not whole: one error event that every SDK takes for a failure, and
+// [DONE] so that no client waits.
+func (s *stream) Interrupt(e *fault.Error, u *chat.Usage) []byte {
+	b := append(s.buf[:0], `data: {"error":{"message":`...)
+	b = appendString(b, e.Message)
+	b = append(b, `,"type":"upstream_error","param":null,"code":`...)
+	b = appendString(b, string(e.Code))
+	b = appendText(b, "provider", e.Provider)
+	b = appendText(b, "class", string(e.Class))
+	b = append(b, `,"retry_safe":`...)
+	b = strconv.AppendBool(b, !e.Unsafe)
+	b = append(b, `,"partial":true`...)
+	if u != nil {
+		b = append(b, `,"usage":`...)
+		b = appendUsage(b, *u)
+	}
+	b = append(b, "}}\n\n"...)
+	return append(b, sse.Done...)
+}
+
+// AppendAnswer renders a whole plain answer.
+func (Chat) AppendAnswer(b []byte, a *chat.Answer, h dialect.Head) []byte {
+	if a.Raw != "" && a.Dialect == chat.OpenAIChat {
+		return passAnswerOn(b, a, h)
+	}
+	id, created := a.ID, a.Created
+	if id == "" {
+		id = h.ID
+	}
+	if created == 0 {
+		created = h.Created.Unix()
+	}
+	b = append(b, `{"id":`...)
+	b = appendString(b, id)
+	b = append(b, `,"object":"chat.completion","created":`...)
+	b = strconv.AppendInt(b, created, 10)
+	b = append(b, `,"model":`...)
+	b = appendString(b, string(h.Model))
+	b = append(b, `,"choices":[`...)
+	for i, c := range a.Choices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendChoice(b, c)
+	}
+	b = append(b, ']')
+	if a.Usage != nil {
+		b = append(b, `,"usage":`...)
+		b = appendUsage(b, *a.Usage)
+	}
+	return append(appendExtras(b, a), '}')
+}
+
+// passAnswerOn writes a plain answer of the same dialect member by member.
+func passAnswerOn(b []byte, a *chat.Answer, h dialect.Head) []byte {
+	b = append(b, `{"model":`...)
+	b = appendString(b, string(h.Model))
+	gjson.Parse(a.Raw).ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "model" && key.Str != "error" {
+			b = append(b, ',')
+			b = append(b, key.Raw...)
+			b = append(b, ':')
+			b = append(b, value.Raw...)
+		}
+		return true
+	})
+	return append(b, '}')
+}
+
+// appendExtras adds what a streamed answer's frames say of the whole: members that are the same in each of them.
+func appendExtras(b []byte, a *chat.Answer) []byte {
+	if a.Frame == "" || a.Dialect != chat.OpenAIChat {
+		return b
+	}
+	gjson.Parse(a.Frame).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id", "object", "created", "model", "choices", "usage", "error", "obfuscation":
+			return true
+		}
+		b = append(b, ',')
+		b = append(b, key.Raw...)
+		b = append(b, ':')
+		b = append(b, value.Raw...)
+		return true
+	})
+	return b
+}
+
+func appendChoice(b []byte, c chat.AnswerChoice) []byte {
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(c.Index), 10)
+	b = append(b, `,"message":{"role":"assistant","content":`...)
+	if c.Text == "" && (len(c.Calls) > 0 || c.Refusal != "") {
+		b = append(b, `null`...)
+	} else {
+		b = appendString(b, c.Text)
+	}
+	b = append(b, `,"refusal":`...)
+	if c.Refusal == "" {
+		b = append(b, `null`...)
+	} else {
+		b = appendString(b, c.Refusal)
+	}
+	b = appendText(b, "reasoning_content", c.Reasoning)
+	if len(c.Calls) > 0 {
+		b = append(b, `,"tool_calls":[`...)
+		for i, call := range c.Calls {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"id":`...)
+			b = appendString(b, call.ID)
+			b = append(b, `,"type":"function","function":{"name":`...)
+			b = appendString(b, call.Name)
+			b = append(b, `,"arguments":`...)
+			b = append(appendString(b, call.Arguments), `}}`...)
+		}
+		b = append(b, ']')
+	}
+	b = append(b, `},"logprobs":`...)
+	b = appendLogProbs(b, c.LogProbs)
+	b = append(b, `,"finish_reason":`...)
+	b = appendString(b, string(c.Finish))
+	b = appendText(b, "native_finish_reason", c.Native)
+	return append(b, '}')
+}
+
+// appendLogProbs joins the token lists of the frames' logprobs.
+func appendLogProbs(b []byte, frames []string) []byte {
+	if len(frames) == 0 {
+		return append(b, `null`...)
+	}
+	b = append(b, '{')
+	for i, list := range []string{"content", "refusal"} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, list)
+		b = append(b, ':')
+		start := len(b)
+		for _, f := range frames {
+			gjson.Get(f, list).ForEach(func(_, token gjson.Result) bool {
+				if len(b) == start {
+					b = append(b, '[')
+				} else {
+					b = append(b, ',')
+				}
+				b = append(b, token.Raw...)
+				return true
+			})
+		}
+		if len(b) == start {
+			b = append(b, `null`...)
+		} else {
+			b = append(b, ']')
+		}
+	}
+	return append(b, '}')
+}
+
+func appendUsage(b []byte, u chat.Usage) []byte {
+	if u.Raw != "" && u.RawDialect == chat.OpenAIChat {
+		return append(b, u.Raw...)
+	}
+	b = append(b, `{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, u.Prompt, 10)
+	b = append(b, `,"completion_tokens":`...)
+	b = strconv.AppendInt(b, u.Completion, 10)
+	b = append(b, `,"total_tokens":`...)
+	b = strconv.AppendInt(b, u.Total(), 10)
+	b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
+	b = strconv.AppendInt(b, u.Cached, 10)
+	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
+	b = strconv.AppendInt(b, u.Reasoning, 10)
+	return append(b, `}}`...)
+}
+
+// AppendError renders an error as a JSON body.
+func (Chat) AppendError(b []byte, e *fault.Error, requestID string) []byte {
+	b = append(b, `{"error":{"message":`...)
+	b = appendString(b, e.Message)
+	b = append(b, `,"type":`...)
+	b = appendString(b, e.Type())
+	b = append(b, `,"param":`...)
+	if e.Param == "" {
+		b = append(b, `null`...)
+	} else {
+		b = appendString(b, e.Param)
+	}
+	b = append(b, `,"code":`...)
+	b = appendString(b, string(e.Code))
+	b = appendText(b, "provider", e.Provider)
+	b = appendText(b, "class", string(e.Class))
+	b = append(b, `,"retryable":`...)
+	b = strconv.AppendBool(b, e.Retryable)
+	if e.RetryAfter > 0 {
+		b = append(b, `,"retry_after":`...)
+		b = strconv.AppendInt(b, e.RetrySeconds(), 10)
+	}
+	b = appendText(b, "request_id", requestID)
+	if e.ProviderStatus != 0 {
+		b = append(b, `,"provider_status":`...)
+		b = strconv.AppendInt(b, int64(e.ProviderStatus), 10)
+	}
+	b = appendText(b, "provider_code", e.ProviderCode)
+	if len(e.Attempts) > 0 {
+		b = append(b, `,"attempts":[`...)
+		for i, a := range e.Attempts {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendTried(b, a)
+		}
+		b = append(b, ']')
+	}
+	return append(b, "}}\n"...)
+}
+
+func appendTried(b []byte, a fault.Tried) []byte {
+	b = append(b, `{"provider":`...)
+	b = appendString(b, a.Provider)
+	b = append(b, `,"model":`...)
+	b = appendString(b, a.Model)
+	b = append(b, `,"status":`...)
+	if a.Status == 0 {
+		b = append(b, `null`...)
+	} else {
+		b = strconv.AppendInt(b, int64(a.Status), 10)
+	}
+	b = append(b, `,"class":`...)
+	b = appendString(b, string(a.Class))
+	b = append(b, `,"n":`...)
+	b = strconv.AppendInt(b, int64(a.N), 10)
+	return append(b, '}')
+}
+
+// appendText appends `,"name":"value"`, or nothing for an empty value.
+func appendText(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(b, ',')
+	b = appendString(b, name)
+	b = append(b, ':')
+	return appendString(b, value)
+}
+
+// appendString appends a JSON string. Invalid UTF-8 is replaced, so that the result is always JSON.
+func appendString(b []byte, s string) []byte {
+	out, _ := jsontext.AppendQuote(b, s)
+	return out
+}

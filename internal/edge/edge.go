@@ -1,0 +1,223 @@
+// Package edge is the gateway's front door: an http.Handler that reads requests, writes answers and errors in the
+// caller's dialect, and holds a panic off the process; and the adapter that puts any http.Handler behind a Lambda
+// function URL. It is the only writer of errors.
+package edge
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"spillway/internal/chat"
+	"spillway/internal/dialect"
+	"spillway/internal/fault"
+	"spillway/internal/gateway"
+	"spillway/internal/telemetry"
+)
+
+// MaxBody is the largest request body, in bytes.
+const MaxBody = 5_000_000
+
+// Config is what the handler needs.
+type Config struct {
+	Gateway  *gateway.Gateway
+	Recorder *telemetry.Recorder
+	// Chat is the dialect of POST /v1/chat/completions, and of every error outside a known path.
+	Chat dialect.Dialect
+	// Version, ConfigVersion and PolicyVersion are shown by GET /healthz.
+	Version, ConfigVersion, PolicyVersion string
+}
+
+// New makes the handler. It is safe for concurrent use.
+func New(c Config) http.Handler {
+	h := &handler{Config: c}
+	h.paths = map[string]map[string]func(*exchange){
+		"/v1/chat/completions": {http.MethodPost: h.chat},
+		"/healthz":             {http.MethodGet: h.health},
+	}
+	return h
+}
+
+type handler struct {
+	Config
+	paths map[string]map[string]func(*exchange)
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	h       *handler
+	w       http.ResponseWriter
+	flush   *http.ResponseController
+	r       *http.Request
+	id      string
+	dialect dialect.Dialect
+
+	req       *chat.Request
+	stream    dialect.Stream // nil until a streamed answer is committed
+	head      dialect.Head
+	committed bool
+}
+
+// ServeHTTP answers one request. It returns when everything that belongs to the request is done.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{h: h, w: w, flush: http.NewResponseController(w), r: r, id: requestID(r.Header.Get("X-Request-Id")), dialect: h.Chat}
+	w.Header().Set("X-Request-Id", x.id)
+	defer x.fence()
+	methods, ok := h.paths[r.URL.Path]
+	if !ok {
+		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.NotFound, Message: "there is nothing at this path; see the README for those that exist"})
+		return
+	}
+	serve, ok := methods[r.Method]
+	if !ok {
+		allowed := make([]string, 0, len(methods))
+		for m := range methods {
+			allowed = append(allowed, m)
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.MethodNotAllowed, Message: "this path takes " + strings.Join(allowed, ", ")})
+		return
+	}
+	serve(x)
+}
+
+func (h *handler) health(x *exchange) {
+	body, err := json.Marshal(map[string]string{"status": "ok", "version": h.Version, "config_version": h.ConfigVersion, "policy_version": h.PolicyVersion})
+	if err != nil {
+		panic("strings always encode: " + err.Error())
+	}
+	x.committed = true
+	x.w.Header().Set("Content-Type", "application/json")
+	_, _ = x.w.Write(append(body, '\n')) // a client that left needs no answer
+}
+
+func (h *handler) chat(x *exchange) {
+	h.Gateway.Serve(x.r.Context(), gateway.Call{ID: x.id, Key: presentedKey(x.r.Header), Read: x.read}, x)
+}
+
+// read reads the body and the control headers.
+func (x *exchange) read() (*chat.Request, gateway.Wishes, *fault.Error) {
+	wishes, err := readWishes(x.r.Header)
+	if err != nil {
+		return nil, wishes, err
+	}
+	body, err := readBody(x.w, x.r)
+	if err != nil {
+		return nil, wishes, err
+	}
+	x.req, err = x.dialect.Parse(body)
+	return x.req, wishes, err
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Error) {
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, fault.Invalid("Content-Encoding", "Content-Encoding: an encoded body is not accepted; send it as it is")
+	}
+	tooLarge := &fault.Error{Code: fault.RequestTooLarge, Param: "body", Message: "the body is larger than " + strconv.Itoa(MaxBody) + " bytes"}
+	if r.ContentLength > MaxBody {
+		return nil, tooLarge
+	}
+	var body []byte
+	var err error
+	if r.ContentLength > 0 {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	}
+	var exceeded *http.MaxBytesError
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.As(err, &exceeded), errors.Is(err, ErrBodyTooLarge):
+		return nil, tooLarge
+	case errors.Is(err, ErrBodyEncoding):
+		return nil, fault.Invalid("body", "the body is said to be base64 and is not")
+	default:
+		return nil, fault.Invalid("body", "the body could not be read to its end")
+	}
+}
+
+// requestID takes the client's id if it is one, else makes one.
+func requestID(given string) string {
+	if given != "" && len(given) <= 128 && strings.IndexFunc(given, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.:-", c)
+	}) < 0 {
+		return given
+	}
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return "req_" + hex.EncodeToString(raw[:])
+}
+
+// presentedKey is the key in one of the headers in which the SDKs send it.
+func presentedKey(h http.Header) string {
+	if scheme, key, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(key)
+	}
+	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
+		if key := h.Get(name); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// upstreamHeaders are the client's headers that go upstream; no other does.
+var upstreamHeaders = []string{"Openai-Beta", "Anthropic-Beta"}
+
+const maxTags = 5
+
+func readWishes(h http.Header) (gateway.Wishes, *fault.Error) {
+	var w gateway.Wishes
+	if text := h.Get("X-LLM-Timeout-Ms"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n <= 0 {
+			return w, fault.Invalid("X-LLM-Timeout-Ms", "X-LLM-Timeout-Ms: must be a whole number of milliseconds above 0")
+		}
+		w.Timeout = time.Duration(n) * time.Millisecond
+	}
+	for _, name := range upstreamHeaders {
+		if v := h.Get(name); v != "" {
+			if w.Upstream == nil {
+				w.Upstream = map[string]string{}
+			}
+			w.Upstream[name] = v
+		}
+	}
+	if text := h.Get("X-LLM-Tags"); text != "" {
+		tags, ok := parseTags(text)
+		if !ok {
+			return w, fault.Invalid("X-LLM-Tags", "X-LLM-Tags: must be at most 5 pairs name=value of letters, digits and _.-, separated by semicolons")
+		}
+		w.Tags = tags
+	}
+	return w, nil
+}
+
+func parseTags(text string) (map[string]string, bool) {
+	tags := map[string]string{}
+	for pair := range strings.SplitSeq(text, ";") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		if !isTag(name) || !isTag(value) {
+			return nil, false
+		}
+		tags[name] = value
+	}
+	return tags, len(tags) <= maxTags
+}
+
+func isTag(s string) bool {
+	return s != "" && len(s) <= 64 && strings.IndexFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c)
+	}) < 0
+}

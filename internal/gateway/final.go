@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"strings"
+	"time"
+
+	"spillway/internal/catalog"
+	"spillway/internal/chat"
+	"spillway/internal/fault"
+	"spillway/internal/route"
+)
+
+// maxUpstreamText is how much of a provider's own validation message a client sees, in characters.
+const maxUpstreamText = 200
+
+// sentences say what happened, one for each class, to the caller.
+var sentences = map[fault.Class]string{
+	fault.RateLimited:          "the provider is limiting our requests; try again later",
+	fault.Overloaded:           "the provider is overloaded; try again later",
+	fault.ServerError:          "the provider failed; try again later",
+	fault.Network:              "the provider could not be reached, or broke the connection; try again later",
+	fault.Timeout:              "the provider did not answer in time",
+	fault.Conflict:             "the provider reported a conflict; try again later",
+	fault.TooEarly:             "the provider refused the request as too early; try again later",
+	fault.BadResponse:          "the provider's answer was unusable; try again",
+	fault.ContractViolation:    "the model's answer does not keep the requested contract",
+	fault.GenerationFailed:     "the provider generated nothing",
+	fault.Auth:                 "the provider refused the gateway's credential; the operator has been told",
+	fault.Quota:                "the gateway's allowance at the provider is used up; the operator has been told",
+	fault.ModelUnavailable:     "the provider does not offer this model to the gateway; the operator has been told",
+	fault.ContextLength:        "the request does not fit the model's context",
+	fault.RequestExceedsLimit:  "this one request is larger than the provider's whole allowance per minute",
+	fault.ContentPolicy:        "the provider refused the content",
+	fault.UnsupportedParameter: "the model does not take one of the parameters",
+	fault.InvalidRequest:       "the provider refused the request as invalid",
+	fault.Cancelled:            "the client left",
+	fault.Deadline:             "the request's time was used up before an answer came",
+	fault.Unknown:              "the provider failed in a way that is not known; the operator has been told",
+}
+
+// quotable are the classes in which the provider's own text explains the caller's mistake.
+var quotable = map[fault.Class]bool{fault.InvalidRequest: true, fault.ContextLength: true, fault.UnsupportedParameter: true}
+
+// final is the error of a chain that ended without an answer: the last failure decides, and the attempts show the rest.
+func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
+	rule := g.Policy.Rule(f.Class)
+	e := &fault.Error{Code: rule.Code, Class: f.Class, Message: sentences[f.Class], Retryable: rule.Retryable,
+		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: word(f.Code),
+		Attempts: j.tried, Cause: f}
+	if quotable[f.Class] && f.Parsed {
+		e.Param = word(f.Param)
+		if text := quote(f.Message); text != "" {
+			e.Message += ": " + text
+		}
+	}
+	if f.Ambiguous && j.replayUnsafe() {
+		e.Code, e.Retryable = fault.ProviderTimeout, false
+		e.Message = "the provider may have done the work although no answer came; it was not repeated"
+	}
+	if e.Retryable {
+		e.RetryAfter = retryAfter(f)
+	}
+	conceal(e, j.route.Policy.Expose)
+	return e
+}
+
+// retryAfter is when it is worth coming back; where nothing is known, two seconds.
+func retryAfter(f *fault.Failure) time.Duration {
+	if f.Hint.Known {
+		return max(f.Hint.Wait, time.Second)
+	}
+	return 2 * time.Second
+}
+
+// conceal leaves out what the route does not show.
+func conceal(e *fault.Error, level catalog.Expose) {
+	switch level {
+	case catalog.ExposeNone:
+		e.Provider, e.Model, e.ProviderStatus, e.ProviderCode, e.Attempts = "", "", 0, "", nil
+	case catalog.ExposeProvider:
+		e.Attempts = nil
+	}
+}
+
+// interruption is the error that ends a committed stream.
+func (g *Gateway) interruption(f *found, failure *fault.Failure) *fault.Error {
+	code := fault.StreamInterrupted
+	message := "the answer was interrupted and is not whole"
+	switch failure.Local {
+	case fault.Broken:
+		code, message = fault.ProviderDisconnect, "the provider broke the connection: the answer is not whole"
+	case fault.OutOfTime:
+		code, message = fault.DeadlineExceeded, "the time for this answer was used up: it is not whole"
+	case fault.Breach:
+		code, message = fault.StreamContractViolation, "the answer does not keep the requested contract"
+	}
+	return &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name, Cause: failure}
+}
+
+// noCandidate is the error of a request that no candidate can serve to begin with.
+func noCandidate(p *route.Plan) *fault.Error {
+	var lacks []string
+	for _, c := range p.Considered {
+		if strings.HasPrefix(string(c.Reason), "no_") && c.Reason != route.NoCredential && c.Reason != route.Unreachable {
+			lacks = append(lacks, string(c.Reason))
+		}
+	}
+	if len(lacks) > 0 && len(lacks) == len(p.Considered) {
+		return &fault.Error{Code: fault.UnsupportedModelInput, Param: "model",
+			Message: "no candidate of this model can serve what the request needs (" + strings.Join(lacks, ", ") + ")"}
+	}
+	return &fault.Error{Code: fault.NoProviderAvailable, Message: "no candidate is available for this model", Retryable: true, RetryAfter: 2 * time.Second}
+}
+
+// word is a provider's word, bounded.
+func word(s string) string {
+	if len(s) > 80 {
+		return ""
+	}
+	return s
+}
+
+// quote is a provider's validation message, fit to be shown: bounded, and without addresses.
+func quote(s string) string {
+	words := strings.Fields(s)
+	kept := words[:0]
+	for _, w := range words {
+		if !strings.Contains(w, "://") {
+			kept = append(kept, w)
+		}
+	}
+	text := []rune(strings.Join(kept, " "))
+	if len(text) > maxUpstreamText {
+		text = append(text[:maxUpstreamText-1], '…')
+	}
+	return string(text)
+}
+
+// head says what is known of the request for the headers of its answer or error.
+func (g *Gateway) head(j *journey, f *found) Head {
+	h := Head{PolicyVersion: g.Policy.Version, Attempts: j.progress.Attempts}
+	if j.route == nil {
+		return h
+	}
+	h.Route, h.RoutingReason = j.route.Route, j.route.String()
+	if j.lastCand == nil {
+		return h
+	}
+	h.Provider = j.lastCand.Channel.Provider.Name
+	h.Fallback = j.lastCand.Channel != j.route.Candidates[0].Channel
+	h.CredentialFallback = j.lastCand.Credential != j.firstCredential(j.lastCand.Channel)
+	if f == nil {
+		if j.last != nil {
+			h.ProviderRequestID = j.last.RequestID
+		}
+		return h
+	}
+	h.Model, h.ProviderRequestID, h.Dropped = f.served, f.info().RequestID, f.info().Dropped
+	if h.Model == "" {
+		h.Model = chat.ServedModel(j.lastCand.Channel.Model)
+	}
+	return h
+}
+
+func (j *journey) firstCredential(ch *catalog.Channel) *catalog.Credential {
+	for _, c := range j.route.Candidates {
+		if c.Channel == ch {
+			return c.Credential
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Package gateway is the journey of a request: who calls, what is asked, which candidates may serve it, one attempt after
+// another until one answers, and the relay of that answer to the client. Everything it decides is decided by a pure
+// package (route, retry, fault); everything it touches is behind a small interface (Provider, Client, Recorder).
+//
+// It knows no wire format, no HTTP and no Lambda.
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"spillway/internal/catalog"
+	"spillway/internal/chat"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+	"spillway/internal/retry"
+	"spillway/internal/route"
+	"spillway/internal/telemetry"
+	"spillway/internal/tenant"
+)
+
+// Gateway serves requests. Its fields must be set before the first call and not changed afterwards; it is then safe for
+// concurrent use.
+type Gateway struct {
+	Catalog *catalog.Catalog
+	Keys    *tenant.Table
+	// Providers are the adapters by provider kind; every kind of the catalog must be there.
+	Providers map[string]provider.Provider
+	Policy    *fault.Policy
+	Limits    retry.Limits
+	Recorder  *telemetry.Recorder
+	// Random draws numbers in [0, 1). It must be safe for concurrent use.
+	Random func() float64
+}
+
+// Call is one logical client call as it came in.
+type Call struct {
+	// ID is the request id that every record and the answer carry.
+	ID  string
+	Key string
+	// Read reads and checks the request in the caller's dialect. It is called once, after the caller is known.
+	Read func() (*chat.Request, Wishes, *fault.Error)
+}
+
+// Wishes are what a client asked for outside the body.
+type Wishes struct {
+	// Timeout is the client's own limit for the whole request; 0: none.
+	Timeout time.Duration
+	// Upstream are the client's headers that may be passed on, by canonical name.
+	Upstream map[string]string
+	// Tags go into every record.
+	Tags map[string]string
+}
+
+// Client is the far end of the answer. It is used by one goroutine at a time.
+//
+// Either Refuse is called once and nothing else, or Commit is called once, first. After Commit a plain answer is one
+// Whole; a stream is any number of Event and Alive, and then exactly one of End or Interrupt. An error from any of them
+// means that the client has left; nothing more is written then.
+type Client interface {
+	// Refuse answers with an error. Nothing of an answer has been sent.
+	Refuse(Head, *fault.Error)
+	// Commit sends the status line and the headers. From here no other candidate can answer.
+	Commit(Head) error
+	// Event sends one event of a stream. It must not keep the event.
+	Event(*chat.Event) error
+	// Whole sends a whole plain answer.
+	Whole(*chat.Answer) error
+	// Alive breaks the silence of a stream without saying anything.
+	Alive() error
+	// End ends a stream that is whole.
+	End(*chat.Usage) error
+	// Interrupt ends a stream that is not whole, so that no client can take it for one that is.
+	Interrupt(*fault.Error, *chat.Usage) error
+}
+
+// Head is what the headers of an answer say.
+type Head struct {
+	Provider           string
+	Model              chat.ServedModel
+	Route              string
+	Attempts           int
+	Fallback           bool
+	CredentialFallback bool
+	RoutingReason      string
+	PolicyVersion      string
+	ProviderRequestID  string
+	Dropped            []string
+}
+
+// Serve takes one call through the journey. It returns when the answer, the error or the interruption has been written
+// and the records are made; nothing of it goes on afterwards.
+func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
+	j := begin(call)
+	defer g.record(j)
+	if err := g.authenticate(j); err != nil {
+		g.refuse(j, client, err)
+		return
+	}
+	if err := g.parse(j); err != nil {
+		g.refuse(j, client, err)
+		return
+	}
+	if err := g.plan(j); err != nil {
+		g.refuse(j, client, err)
+		return
+	}
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	found, err := g.attempt(ctx, j)
+	if err != nil {
+		g.refuse(j, client, err)
+		return
+	}
+	defer found.close()
+	// The commit point. Before it, a crash leaves nothing behind: the client sees a broken connection and may repeat
+	// the request. After it, the client holds part of an answer, and only the stream's own ending tells whether it is
+	// whole; a crash here leaves a stream without that ending.
+	if client.Commit(g.head(j, found)) == nil {
+		g.relay(j, found, client)
+	}
+	g.settle(j, found)
+}
+
+// journey is the state of one request on its way. It belongs to the request's goroutine.
+type journey struct {
+	call   Call
+	caller tenant.Caller
+	req    *chat.Request
+	wishes Wishes
+	route  *route.Plan
+
+	start time.Time
+	// soft ends the time in which a candidate may be started and the first content awaited; hard ends everything.
+	soft, hard time.Time
+
+	progress retry.Progress
+	tried    []fault.Tried
+	// last is the failure that the client would see if the chain ended now.
+	last     *fault.Failure
+	lastCand *route.Candidate
+
+	outcome  string
+	status   int
+	err      *fault.Error
+	answered *found
+}
+
+func begin(call Call) *journey {
+	return &journey{call: call, start: time.Now()}
+}
+
+// authenticate finds out who calls.
+func (g *Gateway) authenticate(j *journey) *fault.Error {
+	caller, ok := g.Keys.Authenticate(j.call.Key, j.start)
+	if !ok {
+		return &fault.Error{Code: fault.InvalidAPIKey, Message: "the API key is missing, unknown, expired or disabled"}
+	}
+	j.caller = caller
+	return nil
+}
+
+// parse reads the body in the caller's dialect.
+func (g *Gateway) parse(j *journey) *fault.Error {
+	req, wishes, err := j.call.Read()
+	if err != nil {
+		return err
+	}
+	j.req, j.wishes = req, wishes
+	return nil
+}
+
+// plan lists the candidates.
+func (g *Gateway) plan(j *journey) *fault.Error {
+	p, err := route.Resolve(g.Catalog, j.caller.Organization, j.req, g.Random)
+	if err != nil {
+		return err
+	}
+	j.route = p
+	if len(p.Candidates) == 0 {
+		return noCandidate(p)
+	}
+	return nil
+}
+
+// bound sets the request's deadlines: never later than the platform's, nor the client's own.
+func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	j.soft = j.start.Add(retry.DefaultRequest)
+	if d, ok := ctx.Deadline(); ok {
+		j.hard = d
+	}
+	if t := j.wishes.Timeout; t > 0 && (j.hard.IsZero() || j.start.Add(t).Before(j.hard)) {
+		j.hard = j.start.Add(t)
+	}
+	if !j.req.Stream && (j.hard.IsZero() || j.soft.Before(j.hard)) {
+		j.hard = j.soft
+	}
+	if j.hard.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	if j.hard.Before(j.soft) {
+		j.soft = j.hard
+	}
+	return context.WithDeadlineCause(ctx, j.hard, fault.OutOfTime)
+}
+
+// refuse ends the journey with an error of which nothing has been sent yet.
+func (g *Gateway) refuse(j *journey, client Client, err *fault.Error) {
+	j.err, j.outcome, j.status = err, string(err.Code), err.HTTPStatus()
+	client.Refuse(g.head(j, nil), err)
+}
+
+// settle closes the books of the attempt that answered.
+func (g *Gateway) settle(j *journey, f *found) {
+	j.answered = f
+	a := g.attemptRecord(j, f.cand, f.started, nil)
+	a.Served, a.UpstreamID, a.Status, a.Usage = f.served, f.info().RequestID, f.info().Status, f.usage
+	if !f.content.IsZero() {
+		a.FirstContent = f.content.Sub(f.started)
+	}
+	a.Committed = true
+	a.Decision = "answered"
+	if f.broken != nil {
+		describe(&a, f.broken, g.Policy.Rule(f.broken.Class))
+		a.Decision, a.Reason = "interrupted", "already_delivered"
+	}
+	g.Recorder.Attempt(a)
+}
+
+// record writes the request's own record.
+func (g *Gateway) record(j *journey) {
+	q := telemetry.Request{RequestID: j.call.ID, Key: j.caller.Key, Outcome: j.outcome, Status: j.status, Attempts: j.progress.Attempts,
+		Duration: time.Since(j.start), PolicyVersion: g.Policy.Version, Tags: j.wishes.Tags}
+	if j.caller.Organization != nil {
+		q.Organization = j.caller.Organization.Name
+	}
+	if j.req != nil {
+		q.Stream = j.req.Stream
+	}
+	if j.route != nil {
+		q.Route = j.route.Route
+	}
+	if j.lastCand != nil {
+		q.Provider = j.lastCand.Channel.Provider.Name
+	}
+	if f := j.answered; f != nil {
+		q.Served, q.Usage, q.Added = f.served, f.usage, f.started.Sub(j.start)
+		q.Fallback = f.cand.Channel != j.route.Candidates[0].Channel
+	}
+	if j.err != nil && j.err.Code == fault.InternalError {
+		q.Cause = j.err.Error()
+	}
+	g.Recorder.Request(q)
+}

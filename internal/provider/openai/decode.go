@@ -1,0 +1,328 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"spillway/internal/chat"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
+	"spillway/internal/sse"
+)
+
+// drainFor bounds the wait for the last bytes of an answer that is already complete, so that its connection can be kept.
+const drainFor = 100 * time.Millisecond
+
+// reply decodes one answer: an event stream, or one plain body.
+type reply struct {
+	p    *Provider
+	call provider.Call
+	x    *wire.Exchange
+	info provider.Info
+
+	stream *sse.Reader // nil: a plain body
+	event  chat.Event
+	usage  chat.Usage
+	calls  calls
+
+	content  bool // something that a user would see has been decoded
+	finished int  // how many choices have ended
+	hasUsage bool
+	done     bool // the wire format's end has been read
+	closed   bool
+}
+
+func (r *reply) Info() provider.Info { return r.info }
+
+// Close releases the connection. A complete answer's last bytes are read for a moment first.
+func (r *reply) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	if r.finished > 0 && !r.done && r.stream != nil {
+		stop := time.AfterFunc(drainFor, func() { _ = r.x.Body.Close() })
+		for _, err := r.stream.Next(); err == nil; _, err = r.stream.Next() {
+			continue
+		}
+		stop.Stop()
+	}
+	_ = r.x.Body.Close()
+}
+
+// Next returns the next event.
+func (r *reply) Next() (*chat.Event, error) {
+	if r.stream == nil {
+		return r.nextPlain()
+	}
+	for {
+		if r.complete() && r.hasUsage {
+			return nil, io.EOF
+		}
+		frame, err := r.stream.Next()
+		switch {
+		case err != nil:
+			return nil, r.ended(err)
+		case string(frame.Data) == "[DONE]":
+			r.done = true
+			return nil, r.ended(io.EOF)
+		}
+		ev, err := r.frame(string(frame.Data))
+		if err != nil {
+			return nil, err
+		}
+		if ev != nil {
+			return ev, nil
+		}
+	}
+}
+
+// complete reports whether every choice that was asked for has ended.
+func (r *reply) complete() bool { return r.finished > 0 && r.finished >= r.call.Request.Choices }
+
+// ended judges the end of a stream. Whatever the connection does after the last finish reason, the answer is whole.
+func (r *reply) ended(err error) error {
+	if r.complete() {
+		if errors.Is(err, io.EOF) {
+			r.done = true
+		}
+		return io.EOF
+	}
+	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return r.p.fail(r.call, r.x.Broken(err, fault.PhasePostContent))
+	}
+	return r.unusable(err)
+}
+
+// unusable is a 2xx that gave no answer; one that was ended by ourselves keeps its cause.
+func (r *reply) unusable(err error) *fault.Failure {
+	o := r.x.Broken(err, r.phase())
+	if o.Local == fault.Broken {
+		o.Local = fault.NoAnswer
+	}
+	o.Status, o.RequestID, o.InStream = r.x.StatusCode, r.info.RequestID, true
+	return r.p.fail(r.call, o)
+}
+
+func (r *reply) phase() fault.Phase {
+	if r.content {
+		return fault.PhasePostContent
+	}
+	return fault.PhasePreContent
+}
+
+var errMalformed = errors.New("a frame of the stream is not JSON")
+
+// frame decodes one frame. A nil event without an error is a frame to pass over.
+func (r *reply) frame(data string) (*chat.Event, error) {
+	if !gjson.Valid(data) {
+		if strings.TrimSpace(data) == "" {
+			return nil, nil
+		}
+		if r.info.Malformed++; r.info.Malformed > 1 {
+			return nil, r.unusable(errMalformed)
+		}
+		return nil, nil
+	}
+	r.event = chat.Event{Raw: data, Dialect: chat.OpenAIChat, Deltas: r.event.Deltas[:0]}
+	root := gjson.Parse(data)
+	if f := r.read(root, "delta"); f != nil {
+		return nil, f
+	}
+	if r.event.Content() {
+		r.content = true
+	}
+	return &r.event, nil
+}
+
+// nextPlain decodes a plain body as one event, and then its end.
+func (r *reply) nextPlain() (*chat.Event, error) {
+	if r.done {
+		return nil, io.EOF
+	}
+	body, err := r.readPlain()
+	if err != nil {
+		return nil, r.cutPlain(err)
+	}
+	r.done = true
+	if !gjson.Valid(body) {
+		return nil, r.unusable(errors.New("the body is not JSON"))
+	}
+	root := gjson.Parse(body)
+	r.event = chat.Event{Raw: body, Dialect: chat.OpenAIChat, Whole: true}
+	if f := r.read(root, "message"); f != nil {
+		return nil, f
+	}
+	if r.finished == 0 {
+		return nil, r.unusable(errors.New("the body has no finished choice"))
+	}
+	return &r.event, nil
+}
+
+// cutPlain is a plain body that did not arrive whole: nothing of it has been used.
+func (r *reply) cutPlain(err error) *fault.Failure {
+	o := r.x.Broken(err, fault.PhaseHeaders)
+	o.Status, o.RequestID = r.x.StatusCode, r.info.RequestID
+	if errors.Is(err, sse.ErrTooLong) {
+		o.Local = fault.NoAnswer
+	}
+	return r.p.fail(r.call, o)
+}
+
+// read fills the event from a frame or a body. It fails when the provider says that it failed.
+func (r *reply) read(root gjson.Result, member string) *fault.Failure {
+	var failed gjson.Result
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			r.event.ID = value.String()
+		case "created":
+			r.event.Created = value.Int()
+		case "model":
+			r.event.Model = chat.ServedModel(value.String())
+		case "error":
+			failed = value
+		case "usage":
+			r.readUsage(value)
+		case "x_groq":
+			r.readUsage(value.Get("usage"))
+			if e := value.Get("error"); isError(e) {
+				failed = e
+			}
+		case "choices":
+			value.ForEach(func(_, choice gjson.Result) bool {
+				if e := choice.Get("error"); isError(e) {
+					failed = e
+				}
+				r.readChoice(choice, member)
+				return true
+			})
+		}
+		return true
+	})
+	if isError(failed) {
+		return r.failed(failed)
+	}
+	for _, d := range r.event.Deltas {
+		if failedFinish[d.Native] {
+			return r.unusable(errors.New("the answer ended with an error"))
+		}
+	}
+	return nil
+}
+
+func isError(v gjson.Result) bool {
+	return v.IsObject() || (v.Type == gjson.String && v.Str != "")
+}
+
+// failed classifies an error object inside a 200.
+func (r *reply) failed(e gjson.Result) *fault.Failure {
+	env, ok := fault.ParseErrorMember(e.Raw)
+	o := r.x.Answered(time.Now())
+	o.Phase, o.Parsed, o.InStream = r.phase(), ok, true
+	o.Type, o.Code, o.Message, o.Param = env.Type, env.Code, env.Message, env.Param
+	if env.Status != 0 {
+		o.Status = env.Status
+	}
+	return r.p.fail(r.call, o)
+}
+
+func (r *reply) readChoice(choice gjson.Result, member string) {
+	d := chat.Delta{}
+	var body gjson.Result
+	choice.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "index":
+			d.Choice = int(value.Int())
+		case "finish_reason":
+			d.Finish, d.Native = finishReason(value.String())
+			if d.Native != "" || (d.Finish == "" && value.Type == gjson.String) {
+				r.event.Rebuilt = true // a word that OpenAI's clients do not know
+			}
+		case "logprobs":
+			if value.IsObject() {
+				d.LogProbs = value.Raw
+			}
+		case member:
+			body = value
+		}
+		return true
+	})
+	body.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "content":
+			d.Text = textOf(value)
+		case "refusal":
+			d.Refusal = value.String()
+		case "reasoning_content", "reasoning":
+			if d.Reasoning == "" {
+				d.Reasoning = value.String()
+			}
+		case "tool_calls":
+			r.readCalls(&d, value)
+		case "audio", "images":
+			d.Media = value.IsObject() || value.IsArray()
+		}
+		return true
+	})
+	if d.Finish != "" {
+		r.finished++
+	}
+	r.event.Deltas = append(r.event.Deltas, d)
+}
+
+// textOf is the text of a content value: a string, or an array of parts (some servers send parts).
+func textOf(v gjson.Result) string {
+	if v.Type == gjson.String {
+		return v.Str
+	}
+	if !v.IsArray() {
+		return ""
+	}
+	var b strings.Builder
+	v.ForEach(func(_, part gjson.Result) bool {
+		b.WriteString(part.Get("text").String())
+		return true
+	})
+	return b.String()
+}
+
+func (r *reply) readUsage(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	r.usage = chat.Usage{Prompt: u.Get("prompt_tokens").Int(), Completion: u.Get("completion_tokens").Int(),
+		Cached:     u.Get("prompt_tokens_details.cached_tokens").Int(),
+		CacheWrite: u.Get("prompt_tokens_details.cache_write_tokens").Int(),
+		Reasoning:  u.Get("completion_tokens_details.reasoning_tokens").Int(),
+		Raw:        u.Raw, RawDialect: chat.OpenAIChat}
+	r.event.Usage = &r.usage
+	r.hasUsage = true
+}
+
+// failedFinish are finish reasons that say that the provider failed (reference/providers.md §3.7, 2026-11-30).
+var failedFinish = map[string]bool{"error": true, "insufficient_system_resource": true, "malformed_model_output": true, "malformed_tool_use": true}
+
+// finishReason maps a provider's word to ours; native is set where the words differ. An empty word ends nothing.
+func finishReason(word string) (_ chat.FinishReason, native string) {
+	switch word {
+	case "":
+		return "", ""
+	case "stop", "length", "tool_calls", "content_filter":
+		return chat.FinishReason(word), ""
+	case "function_call":
+		return chat.FinishToolCalls, word
+	case "model_length", "max_tokens":
+		return chat.FinishLength, word
+	default:
+		return chat.FinishStop, word
+	}
+}

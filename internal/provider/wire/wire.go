@@ -1,0 +1,212 @@
+// Package wire is the HTTP that all adapters share: one transport per origin, tuned for an environment that is frozen
+// between requests, with a trace of each call that tells what had been sent when it failed.
+//
+// It makes exactly the calls that it is asked to make. Go's transport replays a request by itself only when it can
+// rewind the body or the request is idempotent; the body here cannot be rewound and no Idempotency-Key is sent, so it
+// never does. Redirects are not followed: a credential must not travel to another host.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"time"
+
+	"spillway/internal/fault"
+)
+
+const (
+	// ConnectTimeout bounds dialling and the TLS handshake, each (contract.md §3.4).
+	ConnectTimeout = 5 * time.Second
+	// maxIdle is how long a kept connection is trusted by the wall clock. The monotonic clock stands still while an
+	// environment is frozen, so the transport's own idle timer does not see that time.
+	maxIdle      = 50 * time.Second
+	pingAfter    = 5 * time.Second
+	pingTimeout  = 2 * time.Second
+	idlePerHost  = 64
+	maxHeaderLen = 64 << 10
+)
+
+// Client makes calls. It is safe for concurrent use. The zero value dials the network.
+type Client struct {
+	// Dial replaces the network, for tests over an in-memory listener; nil: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu      sync.Mutex
+	origins map[string]*origin
+}
+
+type origin struct {
+	transport *http.Transport
+	lastUsed  time.Time // wall clock, guarded by Client.mu
+}
+
+// Request is one call to make.
+type Request struct {
+	Method string
+	URL    *url.URL
+	Header http.Header
+	Body   []byte
+	// Fresh demands a connection that has carried no request before.
+	Fresh bool
+}
+
+// Exchange is a call whose headers have arrived. Its body must be closed.
+type Exchange struct {
+	*http.Response
+	ctx   context.Context
+	trace *trace
+}
+
+type trace struct {
+	got, reused, wrote bool
+	mu                 sync.Mutex
+}
+
+// Do makes the call once. An error is a *fault.Failure's observation: a local cause with its phase.
+func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observation) {
+	transport := c.transport(r.URL, r.Fresh)
+	t := &trace{}
+	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body))}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		o := t.observe(ctx, err, fault.PhaseSent)
+		return nil, &o
+	}
+	return &Exchange{Response: resp, ctx: ctx, trace: t}, nil
+}
+
+// Broken describes an error while the body was read. phase is how far the answer had come.
+func (x *Exchange) Broken(err error, phase fault.Phase) fault.Observation {
+	return x.trace.observe(x.ctx, err, phase)
+}
+
+func (t *trace) hooks() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			t.mu.Lock()
+			t.got, t.reused = true, i.Reused
+			t.mu.Unlock()
+		},
+		WroteHeaders: func() {
+			t.mu.Lock()
+			t.wrote = true
+			t.mu.Unlock()
+		},
+	}
+}
+
+// observe turns a transport error into facts. The context's cause comes first: an attempt that we ended ourselves fails
+// with whatever error the connection happened to show.
+func (t *trace) observe(ctx context.Context, err error, phase fault.Phase) fault.Observation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := fault.Observation{Phase: phase, Sent: t.wrote, Reused: t.reused, Cause: err}
+	if !t.got {
+		o.Phase = fault.PhaseConnect
+	}
+	var local fault.Local
+	switch {
+	case errors.As(context.Cause(ctx), &local):
+		o.Local = local
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		o.Local = fault.OutOfTime
+	case ctx.Err() != nil:
+		o.Local = fault.Left
+	case !t.got:
+		o.Local = fault.Dial
+	default:
+		o.Local = fault.Broken
+	}
+	return o
+}
+
+// transport returns the origin's transport, without connections that a freeze may have killed.
+func (c *Client) transport(u *url.URL, fresh bool) *http.Transport {
+	key := u.Scheme + "://" + u.Host
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.origins == nil {
+		c.origins = map[string]*origin{}
+	}
+	o := c.origins[key]
+	if o == nil {
+		o = &origin{transport: c.newTransport()}
+		c.origins[key] = o
+	}
+	now := time.Now().Round(0) // without the monotonic reading
+	if fresh || now.Sub(o.lastUsed) > maxIdle {
+		o.transport.CloseIdleConnections()
+	}
+	o.lastUsed = now
+	return o.transport
+}
+
+func (c *Client) newTransport() *http.Transport {
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dial,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		TLSHandshakeTimeout:    ConnectTimeout,
+		MaxIdleConnsPerHost:    idlePerHost,
+		IdleConnTimeout:        maxIdle,
+		MaxResponseHeaderBytes: maxHeaderLen,
+		DisableCompression:     true,
+	}
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.origins {
+		o.transport.CloseIdleConnections()
+	}
+}
+
+// requestIDHeaders are looked up in this order (reference/providers.md §2.3, 2026-11-30).
+var requestIDHeaders = []string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Ms-Request-Id",
+	"Mistral-Correlation-Id", "X-Generation-Id", "X-Fal-Request-Id", "Cf-Ray", "X-Amz-Cf-Id"}
+
+// RequestID is the provider's own id of a call.
+func RequestID(h http.Header) string {
+	for _, name := range requestIDHeaders {
+		if v := h.Get(name); v != "" && len(v) <= 200 {
+			return v
+		}
+	}
+	return ""
+}
+
+// ReadError reads at most fault.MaxErrorBody bytes of an error's body and gives the facts of the answer: status, hints,
+// request id and the words of the envelope. A body that cannot be read to its end is judged by what has arrived.
+func (x *Exchange) ReadError(now time.Time) fault.Observation {
+	body, err := io.ReadAll(io.LimitReader(x.Body, fault.MaxErrorBody))
+	if err != nil && len(body) == 0 && x.ctx.Err() != nil {
+		return x.Broken(err, fault.PhaseHeaders)
+	}
+	o := x.Answered(now)
+	env, ok := fault.ParseEnvelope(string(body))
+	o.Parsed = ok
+	o.Type, o.Code, o.Message, o.Param = env.Type, env.Code, env.Message, env.Param
+	return o
+}
+
+// Answered gives the facts that the headers of an answer hold.
+func (x *Exchange) Answered(now time.Time) fault.Observation {
+	return fault.Observation{Status: x.StatusCode, Phase: fault.PhaseHeaders, Sent: true, Reused: x.trace.reused,
+		Hint: fault.HintFromHeaders(x.Header.Get, now), ShouldRetry: fault.ShouldRetryFromHeader(x.Header.Get("X-Should-Retry")),
+		RequestID: RequestID(x.Header)}
+}

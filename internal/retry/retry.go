@@ -1,0 +1,225 @@
+// Package retry decides what follows a failed attempt: the same candidate again, another credential, the next
+// candidate, or the end. It is pure: the attempts made so far, the failure, the time and a random number go in, a
+// decision with its reason comes out. Waiting and calling is the gateway's part.
+package retry
+
+import (
+	"math"
+	"time"
+
+	"spillway/internal/fault"
+)
+
+// Limits bounds the attempts of one request. Default holds the contract's numbers.
+type Limits struct {
+	// MaxRetries is how often one candidate is called again after its first call.
+	MaxRetries int
+	// MaxFallbacks is how many further candidates may be tried.
+	MaxFallbacks int
+	// MaxAttempts caps all physical calls of a request, the first one included.
+	MaxAttempts int
+	// Base, Factor and Cap shape the backoff: min(Cap, Base × Factor^n), n = 0 first, ± 50 %.
+	Base   time.Duration
+	Factor float64
+	Cap    time.Duration
+	// MaxHint is the longest provider hint that is worth waiting for inside a request.
+	MaxHint time.Duration
+	// MinUseful is the least time an attempt must have left to be started.
+	MinUseful time.Duration
+}
+
+// Default is contract.md §3.5 and §3.6.
+func Default() Limits {
+	return Limits{MaxRetries: 1, MaxFallbacks: 2, MaxAttempts: 4, Base: 200 * time.Millisecond, Factor: 2, Cap: 2 * time.Second,
+		MaxHint: 5 * time.Second, MinUseful: time.Second}
+}
+
+// Step is what to do next.
+type Step string
+
+// The steps.
+const (
+	// Again calls the same candidate once more, after Wait.
+	Again Step = "retry"
+	// Next moves to the next eligible candidate, at once.
+	Next Step = "fallback"
+	// Hop moves to the next credential of the same channel, at once.
+	Hop Step = "next_credential"
+	// End ends the chain: the failure is the result.
+	End Step = "fail"
+)
+
+// Reason says why a step was chosen. Logs, metrics and tests use the same words.
+type Reason string
+
+// The reasons.
+const (
+	Transient       Reason = "transient"
+	Hinted          Reason = "hinted"
+	StaleConnection Reason = "stale_connection"
+	RetriesUsed     Reason = "retries_used"
+	KeptForOthers   Reason = "attempts_kept_for_others"
+	HintTooLong     Reason = "hint_too_long"
+	ProviderSaysNo  Reason = "provider_says_no_retry"
+	SilentProvider  Reason = "silent_provider"
+	StreamedError   Reason = "stream_500"
+	NeverSame       Reason = "never_same_candidate"
+	OtherCredential Reason = "other_credential"
+	AttemptsUsed    Reason = "attempts_used"
+	FallbacksUsed   Reason = "fallbacks_used"
+	NoCandidate     Reason = "no_candidate_left"
+	NoTime          Reason = "no_time_left"
+	FailFast        Reason = "fail_fast"
+	Irrepairable    Reason = "nobody_waits"
+	ReplayUnsafe    Reason = "replay_unsafe"
+	LargerCandidate Reason = "larger_candidate"
+	NoLargerContext Reason = "no_larger_context"
+	RegenerateOnce  Reason = "regenerate_once"
+)
+
+// Decision is a step with its reason.
+type Decision struct {
+	Step Step
+	// Wait is how long to wait before the step; only Again waits.
+	Wait   time.Duration
+	Reason Reason
+}
+
+// Progress is what a request has done so far, the failed attempt included.
+type Progress struct {
+	// Attempts counts physical calls.
+	Attempts int
+	// Retries counts the calls of the current candidate after its first one. A replay of a stale connection is none.
+	Retries int
+	// Replayed says that the current candidate's stale connection has been replayed already.
+	Replayed bool
+	// Fallbacks counts the candidates after the first one that were moved to.
+	Fallbacks int
+}
+
+// Failed describes the failure to decide on.
+type Failed struct {
+	*fault.Failure
+	Rule fault.Rule
+	// Streaming says that the client asked for a stream.
+	Streaming bool
+	// ReplayUnsafe says that the work must not be repeated once it may have been done.
+	ReplayUnsafe bool
+}
+
+// Ahead is what could still be tried.
+type Ahead struct {
+	// Candidates counts the eligible untried candidates of other channels.
+	Candidates int
+	// Larger counts those of them whose declared context is larger than the failed one's.
+	Larger int
+	// Credentials counts the untried credentials of the same channel.
+	Credentials int
+}
+
+// Decide says what follows a failure. now and deadline are on one clock; random is in [0, 1).
+func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
+	switch {
+	case f.Rule.Action == fault.Stop:
+		return Decision{Step: End, Reason: Irrepairable}
+	case f.ReplayUnsafe && f.Ambiguous:
+		return Decision{Step: End, Reason: ReplayUnsafe}
+	case p.Attempts >= l.MaxAttempts:
+		return Decision{Step: End, Reason: AttemptsUsed}
+	case deadline.Sub(now) < l.MinUseful:
+		return Decision{Step: End, Reason: NoTime}
+	}
+	switch f.Rule.Action {
+	case fault.Retry, fault.Regenerate:
+		d := again(l, p, f, ahead, now, deadline, random)
+		if d.Step == Again {
+			return d
+		}
+		return onward(l, p, ahead.Candidates, d.Reason)
+	case fault.Fallback:
+		return onward(l, p, ahead.Candidates, NeverSame)
+	case fault.NextCredential:
+		if ahead.Credentials > 0 {
+			return Decision{Step: Hop, Reason: OtherCredential}
+		}
+		return Decision{Step: End, Reason: FailFast}
+	case fault.Larger:
+		if ahead.Larger == 0 {
+			return Decision{Step: End, Reason: NoLargerContext}
+		}
+		return onward(l, p, ahead.Larger, LargerCandidate)
+	default:
+		if f.ShouldRetry != nil && *f.ShouldRetry && f.Class == fault.Unknown {
+			return again(l, p, f, ahead, now, deadline, random)
+		}
+		return Decision{Step: End, Reason: FailFast}
+	}
+}
+
+// again decides on one more call of the same candidate. When it says anything but Again, its reason is why not.
+func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
+	if f.Stale() && !p.Replayed {
+		return Decision{Step: Again, Reason: StaleConnection}
+	}
+	no := func(r Reason) Decision { return Decision{Step: End, Reason: r} }
+	allowed := min(ahead.Candidates, l.MaxFallbacks-p.Fallbacks)
+	switch {
+	case f.ShouldRetry != nil && !*f.ShouldRetry:
+		return no(ProviderSaysNo)
+	case f.Silence() && allowed > 0:
+		return no(SilentProvider)
+	case f.Streaming && f.Class == fault.ServerError && f.Status == 500:
+		return no(StreamedError)
+	case p.Retries >= l.MaxRetries:
+		return no(RetriesUsed)
+	case l.MaxAttempts-p.Attempts <= max(allowed, 0):
+		return no(KeptForOthers)
+	}
+	wait, reason := Backoff(l, p.Retries, random), Transient
+	if f.Hint.Known {
+		if f.Hint.Wait > l.MaxHint {
+			return no(HintTooLong)
+		}
+		wait, reason = AfterHint(f.Hint.Wait, random), Hinted
+	}
+	if f.Silence() || f.Class == fault.ContractViolation {
+		wait = 0 // the time has passed already, or nothing is overloaded
+	}
+	if deadline.Sub(now)-wait < l.MinUseful {
+		return no(NoTime)
+	}
+	if f.Class == fault.ContractViolation {
+		reason = RegenerateOnce
+	}
+	return Decision{Step: Again, Wait: wait, Reason: reason}
+}
+
+// onward decides on the next candidate; because is why the same one is not called again.
+func onward(l Limits, p Progress, candidates int, because Reason) Decision {
+	switch {
+	case candidates == 0 && because == NeverSame:
+		return Decision{Step: End, Reason: NoCandidate}
+	case candidates == 0:
+		return Decision{Step: End, Reason: because}
+	case p.Fallbacks >= l.MaxFallbacks:
+		return Decision{Step: End, Reason: FallbacksUsed}
+	default:
+		return Decision{Step: Next, Reason: because}
+	}
+}
+
+// Backoff is the wait before retry n (0 first): min(Cap, Base × Factor^n), moved by up to half of it either way by
+// random in [0, 1).
+func Backoff(l Limits, n int, random float64) time.Duration {
+	d := min(float64(l.Cap), float64(l.Base)*math.Pow(l.Factor, float64(n)))
+	return time.Duration(d * (0.5 + random))
+}
+
+// AfterHint is the wait for a provider's hint: the whole of it plus up to 10 %, at most 250 ms more, never less. A hint
+// of nothing still spreads the callers over 100 to 200 ms.
+func AfterHint(hint time.Duration, random float64) time.Duration {
+	if hint <= 0 {
+		return 100*time.Millisecond + time.Duration(random*float64(100*time.Millisecond))
+	}
+	return hint + time.Duration(random*float64(min(hint/10, 250*time.Millisecond)))
+}
