@@ -12,10 +12,13 @@ ARGS ?=
 FUNCTIONS := GatewayFunction
 source     = ./functions/$(shell echo $(1:Function=) | tr '[:upper:]' '[:lower:]')
 
+# What /healthz calls itself.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
 # $(call build-function,LogicalId,folder) leaves in folder what Lambda unpacks into /var/task.
 define build-function
 	mkdir -p $(2)
-	$(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -o $(2)/bootstrap $(call source,$(1))
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o $(2)/bootstrap $(call source,$(1))
 	cp infra/gateway.json $(2)/gateway.json
 endef
 

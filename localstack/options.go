@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"spillway/internal/settings"
+)
+
+// options are the flags.
+type options struct {
+	addr        string
+	aws         string
+	providers   string
+	config      string
+	out         string
+	concurrency int
+}
+
+const (
+	embedded  = "embedded"
+	simulated = "simulated"
+	fromFile  = "config"
+)
+
+// simulatorKey is what the sample configuration calls the key of the simulated provider, which takes any.
+const simulatorKey = "SIM_KEY"
+
+// parseOptions returns flag.ErrHelp after -h; what is wrong has then been written to output.
+func parseOptions(args []string, output io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("localstack", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:3000", "`address` of the gateway's function URL")
+	flags.StringVar(&o.aws, "aws", embedded, "AWS services: embedded, or the `URL` of an endpoint, which functions get as AWS_ENDPOINT_URL")
+	flags.StringVar(&o.providers, "providers", simulated, "simulated: the simulated provider alone; config: the providers of -config,\nwith the keys that it names (env:NAME) taken from this environment")
+	flags.StringVar(&o.config, "config", "infra/gateway.json", "route configuration, a `path`")
+	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
+	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	problem := o.problem()
+	if flags.NArg() > 0 {
+		problem = fmt.Errorf("%q is no flag", flags.Arg(0))
+	}
+	if problem != nil {
+		fmt.Fprintln(output, problem)
+		flags.Usage()
+	}
+	return o, problem
+}
+
+func (o options) problem() error {
+	if endpoint, err := url.Parse(o.aws); o.aws != embedded && (err != nil || endpoint.Host == "") {
+		return fmt.Errorf("-aws %q is neither %q nor the URL of an endpoint", o.aws, embedded)
+	}
+	if o.providers != simulated && o.providers != fromFile {
+		return fmt.Errorf("-providers %q is neither %q nor %q", o.providers, simulated, fromFile)
+	}
+	if o.concurrency < 1 {
+		return errors.New("-concurrency must be at least 1")
+	}
+	return nil
+}
+
+// environment is what a function gets beside what Lambda sets, as "NAME=value": the variables of the template, where the
+// simulated provider or the AWS endpoint is, and, with the providers of the configuration, the variables that it
+// refers to. Nothing else of this process's environment reaches a function.
+func (o options) environment(f function, simulator string, configuration []byte, lookup func(string) (string, bool)) ([]string, error) {
+	env := maps.Clone(f.env)
+	if o.aws != embedded {
+		env["AWS_ENDPOINT_URL"] = o.aws
+	}
+	if o.providers == simulated {
+		env[settings.Simulator] = simulator
+		env[simulatorKey] = "simulated"
+	} else {
+		names, err := references(configuration)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", o.config, err)
+		}
+		for _, name := range names {
+			if value, set := lookup(name); set {
+				env[name] = value
+			}
+		}
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// references are the NAMEs of every "env:NAME" in a JSON document.
+func references(document []byte) ([]string, error) {
+	var root any
+	if err := json.Unmarshal(document, &root); err != nil {
+		return nil, err
+	}
+	var names []string
+	var collect func(any)
+	collect = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for _, member := range v {
+				collect(member)
+			}
+		case []any:
+			for _, item := range v {
+				collect(item)
+			}
+		case string:
+			if name, ok := strings.CutPrefix(v, "env:"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	collect(root)
+	return names, nil
+}

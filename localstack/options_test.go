@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOptions(t *testing.T) {
+	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.json", out: "build/local", concurrency: 10}
+	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", concurrency: 3}
+	tests := map[string]struct {
+		args    []string
+		want    options
+		problem string // printed
+	}{
+		"without flags the defaults count": {nil, defaults, ""},
+		"every flag is heeded":             {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -concurrency 3"), all, ""},
+		"an endpoint must be a URL":        {[]string{"-aws", "localhost"}, options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
+		"providers are one of two":         {[]string{"-providers", "real"}, options{}, `-providers "real" is neither "simulated" nor "config"`},
+		"no environment serves nobody":     {[]string{"-concurrency", "0"}, options{}, "-concurrency must be at least 1"},
+		"a stray word is refused":          {[]string{"start"}, options{}, `"start" is no flag`},
+	}
+	for sentence, test := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			var output bytes.Buffer
+			got, err := parseOptions(test.args, &output)
+			if test.problem != "" {
+				if err == nil || !strings.Contains(output.String(), test.problem) {
+					t.Errorf("got %v and %q, want %q", err, output.String(), test.problem)
+				}
+				return
+			}
+			if err != nil || got != test.want {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, test.want)
+			}
+		})
+	}
+	if _, err := parseOptions([]string{"-h"}, new(bytes.Buffer)); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-h gives %v", err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	f := function{env: map[string]string{"SPILLWAY_CONFIG": "gateway.json", "OPENAI_API_KEY": ""}}
+	mine := map[string]string{"OPENAI_API_KEY": "k", "OTHER_KEY": "o", "HOME": "/h"}
+	lookup := func(name string) (string, bool) { value, ok := mine[name]; return value, ok }
+	configuration := []byte(`{"a":[{"secret":"env:OPENAI_API_KEY"},{"secret":"env:UNSET_KEY"}],"b":"env:OTHER_KEY"}`)
+	tests := map[string]struct {
+		o    options
+		want []string
+	}{
+		"simulated: no key of mine reaches the function": {
+			options{aws: embedded, providers: simulated},
+			[]string{"OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
+		},
+		"config: what the configuration names, and only that": {
+			options{aws: embedded, providers: fromFile},
+			[]string{"OPENAI_API_KEY=k", "OTHER_KEY=o", "SPILLWAY_CONFIG=gateway.json"},
+		},
+		"an AWS endpoint is handed on": {
+			options{aws: "http://e", providers: simulated},
+			[]string{"AWS_ENDPOINT_URL=http://e", "OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
+		},
+	}
+	for sentence, test := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := test.o.environment(f, "http://sim", configuration, lookup)
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("got  %v, %v\nwant %v", got, err, test.want)
+			}
+		})
+	}
+	if _, err := (options{providers: fromFile, config: "x.json"}).environment(f, "", []byte("{"), lookup); err == nil || !strings.Contains(err.Error(), "x.json") {
+		t.Errorf("a broken configuration gives %v", err)
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"spillway/internal/runtimeapi"
+	"spillway/internal/settings"
+	"spillway/internal/simulate"
+)
+
+const templateFile = "template.yaml"
+
+// run runs the stack until ctx ends, which is no error. Nothing that it started is left when it returns.
+func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	f, err := theFunction()
+	if err != nil {
+		return err
+	}
+	entrance, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return fmt.Errorf("listening for clients (-addr chooses another address): %w", err)
+	}
+	defer entrance.Close()
+	bootstrap, err := build(ctx, f.logicalID, o.out, stderr)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	configuration, err := o.deployConfiguration(f, filepath.Dir(bootstrap))
+	if err != nil {
+		return err
+	}
+	simulator, err := startSimulator()
+	if err != nil {
+		return err
+	}
+	defer simulator.close()
+	env, err := o.environment(f, simulator.url, configuration, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	logFile, err := o.openLog(f)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	front, err := o.start(f, bootstrap, env, &functionLog{name: shortName(f.logicalID), file: logFile, terminal: stderr})
+	if err != nil {
+		return err
+	}
+	defer front.Close()
+	o.greet(stdout, entrance.Addr(), logFile.Name())
+	return serve(ctx, entrance, front)
+}
+
+// stopped is nil when ctx has ended: what failed then failed because of that.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// theFunction is the one function of the template: the stack has no event source yet but a function URL.
+func theFunction() (function, error) {
+	text, err := os.ReadFile(templateFile)
+	if err != nil {
+		return function{}, fmt.Errorf("reading the template (run this from the project's root): %w", err)
+	}
+	functions, err := readTemplate(templateFile, text)
+	if err != nil {
+		return function{}, err
+	}
+	if len(functions) != 1 || functions[0].url == nil {
+		return function{}, fmt.Errorf("%s must hold one function, with a function URL: nothing here would call another", templateFile)
+	}
+	return functions[0], nil
+}
+
+// deployConfiguration puts the route configuration where the function looks for it in its task root, and returns it.
+func (o options) deployConfiguration(f function, taskRoot string) ([]byte, error) {
+	configuration, err := os.ReadFile(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration (-config chooses another): %w", err)
+	}
+	name := f.env[settings.Config]
+	if !filepath.IsLocal(name) {
+		return nil, fmt.Errorf("%s is %q in %s, which is no path inside the deployed package", settings.Config, name, templateFile)
+	}
+	if err := os.WriteFile(filepath.Join(taskRoot, name), configuration, 0o600); err != nil {
+		return nil, fmt.Errorf("deploying the configuration: %w", err)
+	}
+	return configuration, nil
+}
+
+// A simulator is the simulated provider, listening.
+type simulator struct {
+	url      string
+	provider *simulate.Provider
+	serving  sync.WaitGroup
+}
+
+func startSimulator() (*simulator, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for the simulated provider: %w", err)
+	}
+	s := &simulator{url: "http://" + listener.Addr().String() + "/v1", provider: simulate.New()}
+	s.serving.Go(func() { _ = s.provider.Serve(listener) }) // ends with close; a provider that went away is what gateways are for
+	return s, nil
+}
+
+func (s *simulator) close() {
+	s.provider.Close()
+	s.serving.Wait()
+}
+
+// openLog starts the log file of the function anew.
+func (o options) openLog(f function) (*os.File, error) {
+	file, err := os.Create(filepath.Join(o.out, shortName(f.logicalID)+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", f.logicalID, err)
+	}
+	return file, nil
+}
+
+// start starts the function with one environment, so that a function that cannot start is heard of now.
+func (o options) start(f function, bootstrap string, env []string, log io.Writer) (*runtimeapi.Front, error) {
+	mode := runtimeapi.Buffered
+	if f.url.stream {
+		mode = runtimeapi.Stream
+	}
+	front, err := runtimeapi.New(runtimeapi.Function{
+		Name:        f.logicalID,
+		Bootstrap:   bootstrap,
+		Env:         env,
+		Timeout:     f.timeout,
+		MemoryMB:    f.memoryMB,
+		Concurrency: o.concurrency,
+		Mode:        mode,
+		Freeze:      true,
+		Stdout:      log,
+		Stderr:      log,
+	}, runtimeapi.Prestart(1))
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", f.logicalID, err)
+	}
+	return front, nil
+}
+
+// serve serves handler until ctx ends; connections are then cut.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 30 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// greet says where the stack is and what to try first.
+func (o options) greet(w io.Writer, addr net.Addr, log string) {
+	url := "http://" + reachable(addr)
+	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, log)
+	if o.providers == simulated {
+		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n", sampleCall(url))
+	}
+}
+
+func sampleCall(url string) string {
+	return strings.Join([]string{
+		"curl -N -i " + url + "/v1/chat/completions",
+		"-H 'Authorization: Bearer dev' -H 'Content-Type: application/json'",
+		`-d '{"model":"sim-f04","fallback_models":["sim-ok"],"stream":true,"messages":[{"role":"user","content":"hello"}]}'`,
+	}, " \\\n  ")
+}
+
+// reachable is addr as a client on this machine writes it: a wildcard address is no destination.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

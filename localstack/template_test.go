@@ -1,0 +1,194 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spillway/internal/settings"
+)
+
+// The templates in testdata say beside a line what is expected of it: `# = value` of a variable, `# error: text` of a
+// line that is refused (several texts parted by "; ").
+var (
+	wantValue = regexp.MustCompile(`(?m)^ +([A-Z_]+): .*# =(?: (.*))?$`)
+	wantError = regexp.MustCompile(`# error: (.*)$`)
+)
+
+func readTestdata(t *testing.T, name string) (string, []function, error) {
+	t.Helper()
+	data := readFile(t, filepath.Join("testdata", name))
+	functions, err := readTemplate(name, data)
+	return string(data), functions, err
+}
+
+func TestValues(t *testing.T) {
+	text, functions, err := readTestdata(t, "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"FOLDED": "word folded"}
+	for _, m := range wantValue.FindAllStringSubmatch(text, -1) {
+		want[m[1]] = m[2]
+	}
+	got := functions[0].env
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if value, ok := got[name]; !ok || value != want[name] {
+			t.Errorf("%s is %q (present: %v), want %q", name, value, ok, want[name])
+		}
+	}
+	for name, value := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s is %q, want it left out", name, value)
+		}
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	tests := map[string]struct {
+		file string
+		want []function
+	}{
+		"globals are merged, own properties win, a false condition leaves a function out": {"globals.yaml", []function{
+			{"PlainFunction", 512, 20 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"}, nil},
+			{"OwnFunction", 256, 900 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "own", "OWN": "own"},
+				&functionURL{authType: "NONE", stream: true}},
+			{"BufferedFunction", 512, 20 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"},
+				&functionURL{authType: "AWS_IAM"}},
+		}},
+		"without a property Lambda's default counts": {"defaults.yaml", []function{
+			{"BareFunction", 128, 3 * time.Second, map[string]string{}, nil},
+		}},
+	}
+	for sentence, test := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			_, functions, err := readTestdata(t, test.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(functions, test.want) {
+				t.Errorf("got  %+v\nwant %+v", functions, test.want)
+			}
+		})
+	}
+}
+
+func TestErrorsNameTheirLine(t *testing.T) {
+	files, err := filepath.Glob("testdata/error_*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		t.Run(name, func(t *testing.T) {
+			text, _, err := readTestdata(t, name)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := strings.Split(err.Error(), "\n")
+			want := expectedErrors(name, text)
+			if len(got) != len(want) {
+				t.Errorf("%d errors, want %d", len(got), len(want))
+			}
+			for i := range min(len(got), len(want)) {
+				if !strings.HasPrefix(got[i], want[i]) {
+					t.Errorf("got  %s\nwant %s", got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// expectedErrors is how each expected error must begin, in the order of the lines.
+func expectedErrors(name, text string) []string {
+	var want []string
+	for i, line := range strings.Split(text, "\n") {
+		m := wantError.FindStringSubmatch(line)
+		if i == 0 || m == nil {
+			continue
+		}
+		for _, message := range strings.Split(m[1], "; ") {
+			want = append(want, name+":"+strconv.Itoa(i+1)+": "+message)
+		}
+	}
+	return want
+}
+
+func TestNotATemplate(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"broken YAML names the line":  {"A: [\n", "parsing t.yaml: [1:4]"},
+		"a key twice is refused":      {"A: 1\nA: 2\n", "parsing t.yaml: [2:1]"},
+		"a list is not a template":    {"- a\n", "parsing t.yaml: a template is a mapping"},
+		"two documents are too many":  {"A: 1\n---\nB: 1\n", "parsing t.yaml: 2 documents, want one"},
+		"an empty file has no answer": {"", "parsing t.yaml: "},
+	}
+	for sentence, test := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			_, err := readTemplate("t.yaml", []byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// The template that is deployed, the Makefile that builds for it, and the folders that hold the sources agree.
+func TestOwnTemplate(t *testing.T) {
+	functions, err := readTemplate("template.yaml", readFile(t, "../template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []function{{
+		logicalID: "GatewayFunction",
+		memoryMB:  256,
+		timeout:   900 * time.Second,
+		env:       map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": ""},
+		url:       &functionURL{authType: "NONE", stream: true},
+	}}
+	if !reflect.DeepEqual(functions, want) {
+		t.Errorf("got  %+v\nwant %+v", functions, want)
+	}
+	for _, name := range settings.Names() {
+		if _, set := functions[0].env[name]; !set {
+			t.Errorf("the template does not set %s", name)
+		}
+	}
+	sample, err := references(readFile(t, "../infra/gateway.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sample {
+		if _, set := functions[0].env[name]; !set && name != simulatorKey {
+			t.Errorf("the sample configuration refers to %s, which the template does not set", name)
+		}
+	}
+
+	listed := regexp.MustCompile(`(?m)^FUNCTIONS := (.*)$`).FindSubmatch(readFile(t, "../Makefile"))
+	if listed == nil {
+		t.Fatal("the Makefile lists no FUNCTIONS")
+	}
+	var ids []string
+	for _, f := range functions {
+		ids = append(ids, f.logicalID)
+		readFile(t, filepath.Join("..", sourceFolder(f.logicalID), "main.go"))
+	}
+	if got := strings.Fields(string(listed[1])); !slices.Equal(got, ids) {
+		t.Errorf("the Makefile builds %v, the template has %v", got, ids)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
