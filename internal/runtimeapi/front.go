@@ -78,7 +78,7 @@ func New(fn Function, options ...Option) (*Front, error) {
 	f.stdout, f.stderr = newOutputs(fn.Stdout, fn.Stderr)
 	for range f.prestart {
 		if err := f.bootIdle(); err != nil {
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("prestarting function %q: %w", fn.Name, err)
 		}
 	}

@@ -98,11 +98,11 @@ func TestFailuresAfterTheStatusCutTheStream(t *testing.T) {
 		boots int // after one more request
 		log   string
 	}{
-		"an error in the trailers leaves the environment alive": {streaming(), "/broken", "partial\n", 1, "upstream died"},
-		"a panic ends the process":                              {streaming(), "/panic", "partial\n", 2, "exit status 2"},
+		"an error in the trailers leaves the environment alive": {streaming(), "/broken", "partial", 1, "upstream died"},
+		"a panic ends the process":                              {streaming(), "/panic", "partial", 2, "exit status 2"},
 		"the deadline ends the process": {
 			with(streaming(), func(fn *runtimeapi.Function) { fn.Timeout = 200 * time.Millisecond }),
-			"/hang", "begun\n", 2, "Task timed out after 0.20 seconds",
+			"/hang", "begun", 2, "Task timed out after 0.20 seconds",
 		},
 		"a broken connection ends the process": {raw("break off"), "/", "partial", 2, "Runtime.TruncatedResponse"},
 	}
@@ -110,15 +110,18 @@ func TestFailuresAfterTheStatusCutTheStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.fn.Concurrency = 1
 			s, dir := start(t, test.fn), t.TempDir()
+			resp := s.get(t, test.path+"?dir="+dir)
+			equal(t, 200, resp.StatusCode)
+			body := bufio.NewReader(resp.Body)
+			equal(t, test.first, readLine(t, body))
 			open(t, dir, "panic")
-			status, body, err := s.fetch(t, test.path+"?dir="+dir)
-			equal(t, 200, status)
-			equal(t, test.first, body)
+			rest, err := io.ReadAll(body)
 			errorIs(t, err, io.ErrUnexpectedEOF)
+			equal(t, "", string(rest))
 			contains(t, s.logs.String(), test.log)
 
-			_, err = http.Get(s.url + "/pid") // the place is free again
-			must(t, err)
+			again := s.get(t, "/pid")
+			equal(t, 200, again.StatusCode, "the place is not free again")
 			equal(t, test.boots, s.Boots())
 		})
 	}
@@ -158,6 +161,16 @@ func TestTheDeadlineKills(t *testing.T) {
 	eventually(t, "the process is gone", func() bool { return !alive(pid) })
 	check(t, strconv.Itoa(pid) != s.pid(t), "the environment is not replaced")
 	contains(t, s.logs.String(), "Task timed out after 0.20 seconds")
+}
+
+func TestAnIdleEnvironmentOutlivesItsLastDeadline(t *testing.T) {
+	fn := streaming()
+	fn.Timeout = 100 * time.Millisecond
+	s := start(t, fn)
+	pid := s.pid(t)
+	<-time.After(2 * fn.Timeout) // nothing is to happen
+	equal(t, pid, s.pid(t))
+	equal(t, 1, s.Boots())
 }
 
 func TestAnExtensionIsSentSIGTERMFirst(t *testing.T) {
@@ -274,8 +287,7 @@ func TestAFrozenProcessStandsStill(t *testing.T) {
 				check(t, s.Environments()[0].Frozen, "not listed as frozen")
 				before := size(dir)
 				// Nothing is to happen in this time, in which the control makes hundreds of steps.
-				never := time.NewTimer(300 * time.Millisecond)
-				<-never.C
+				<-time.After(300 * time.Millisecond)
 				equal(t, before, size(dir))
 			} else {
 				before := size(dir)
@@ -540,7 +552,7 @@ func TestKillOfTheParentLeavesNothing(t *testing.T) {
 // beParent is what the test binary does when it is started as that parent.
 func beParent(bootstrap string) {
 	f, err := runtimeapi.New(runtimeapi.Function{
-		Name: "orphan", Bootstrap: bootstrap, Env: []string{"BEHAVIOUR=echo"}, Freeze: true,
+		Name: "orphan", Bootstrap: bootstrap, Env: []string{"BEHAVIOUR=outlive"}, Freeze: true,
 	}, runtimeapi.Prestart(1))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -551,26 +563,41 @@ func beParent(bootstrap string) {
 }
 
 // TestAnEnvironmentOutlivesTheThreadThatAskedForIt guards the price of the parent-death signal: the kernel sends it
-// when the thread that started the process ends, and goroutines change and end threads at will.
+// when the thread that started the process ends, and the Go runtime moves goroutines between threads and ends them.
 func TestAnEnvironmentOutlivesTheThreadThatAskedForIt(t *testing.T) {
-	asked := make(chan int)
-	done := make(chan struct{})
 	var s stack
-	var ask func()
-	ask = func() {
+	asked := make(chan int)
+	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if tid := syscall.Gettid(); tid != os.Getpid() {
-			s = start(t, raw("echo"), runtimeapi.Prestart(1))
-			asked <- tid
-			return
-		}
-		go ask() // the main thread cannot end; hold it so that the next goroutine gets another
-		<-done
+		s = start(t, raw("echo"), runtimeapi.Prestart(1))
+		asked <- syscall.Gettid()
+	}()
+	threads := []int{<-asked}
+
+	// Whichever thread did the work for that goroutine is idle now: take every one there is, and end them too.
+	var (
+		all    sync.WaitGroup
+		mu     sync.Mutex
+		finish = make(chan struct{})
+	)
+	for range 50 {
+		all.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			mu.Lock()
+			threads = append(threads, syscall.Gettid())
+			mu.Unlock()
+			all.Done()
+			<-finish
+		}()
 	}
-	go ask()
-	tid := <-asked
-	defer close(done)
-	eventually(t, "the thread is gone", func() bool { return !exists("/proc/self/task", strconv.Itoa(tid)) })
+	all.Wait()
+	close(finish)
+	eventually(t, "the threads are gone", func() bool {
+		return !slices.ContainsFunc(threads, func(tid int) bool {
+			return tid != os.Getpid() && exists("/proc/self/task", strconv.Itoa(tid)) // the main thread stays
+		})
+	})
 	answer, err := s.Invoke(t.Context(), []byte(`{"still":"here"}`))
 	must(t, err)
 	equal(t, `{"still":"here"}`, string(answer))

@@ -37,6 +37,11 @@ func main() {
 		stay()
 	case "never ready":
 		stay()
+	case "outlive":
+		if resp, err := http.Get(base + "/invocation/next"); err == nil {
+			resp.Body.Close()
+		}
+		stay()
 	case "break the protocol":
 		breakProtocol()
 	default:
@@ -110,7 +115,7 @@ func breakOff(path string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	head := "{}" + nuls + "partial"
+	head := "{}" + nuls + "partial\n"
 	fmt.Fprintf(conn, "POST /2018-06-01/runtime%s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
 		path, api, integration, len(head), head)
 	conn.Close()
