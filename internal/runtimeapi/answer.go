@@ -97,11 +97,12 @@ var separator = make([]byte, 8)
 
 // streamed is an answer that is passed on while it is written.
 type streamed struct {
-	w       http.ResponseWriter
-	started bool // the status is sent; read by the owner of w after the outcome is known
+	w http.ResponseWriter
 
-	mu   sync.Mutex
-	over bool // w is no longer ours
+	mu      sync.Mutex
+	started bool // the status is sent; without it the owner of w answers, once the outcome is known
+	severed bool // nothing is to be sent any more
+	over    bool // w is no longer ours
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -173,7 +174,9 @@ func (s *streamed) begin(prelude, body []byte) error {
 	if err := h.check(); err != nil {
 		return err
 	}
-	s.started = true
+	if !s.start() {
+		return errCut
+	}
 	h.write(s.w, "application/octet-stream")
 	if len(body) > 0 {
 		_, _ = s.w.Write(body) // relay finds out if the client has left
@@ -201,7 +204,9 @@ func (s *streamed) startPlain(r *http.Request, buffer []byte) error {
 	if contentType == "" {
 		contentType = "application/octet-stream"
 	}
-	s.started = true
+	if !s.start() {
+		return errCut
+	}
 	s.w.Header().Set("Content-Type", contentType)
 	s.w.WriteHeader(http.StatusOK)
 	_, _ = s.w.Write(buffer[:n])
@@ -232,11 +237,20 @@ func (s *streamed) relay(body io.Reader, buffer []byte) error {
 	}
 }
 
+// start is asked before the first byte is sent.
+func (s *streamed) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = !s.severed
+	return s.started
+}
+
 // cut makes a write to a client that does not read fail.
 func (s *streamed) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.over {
+	s.severed = true
+	if s.started && !s.over {
 		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Now())
 	}
 }

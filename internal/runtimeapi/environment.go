@@ -31,7 +31,8 @@ type answer interface {
 	// receive reads the request that carries the answer to its end and returns why it is not a good one. errCut: the
 	// request broke off. It must go on reading when whoever asked has left.
 	receive(r *http.Request) error
-	// cut must unblock a receive that waits for whoever asked to take the answer. It may be called at any time.
+	// cut must unblock a receive that waits for whoever asked to take the answer, now or later, and leave alone what is
+	// done after receive. It may be called at any time.
 	cut()
 }
 
@@ -305,8 +306,6 @@ func (e *environment) expire(inv *invocation) {
 	e.front.logf("RequestId: %s %s", inv.id, err.Message)
 	if unanswered {
 		inv.done <- err
-	} else {
-		inv.answer.cut()
 	}
 	e.terminate()
 }
@@ -323,12 +322,6 @@ const closing = "closing"
 // shutDown ends the environment because the Front is closed.
 func (e *environment) shutDown() {
 	e.endFor(closing)
-	e.mu.Lock()
-	inv := e.current
-	e.mu.Unlock()
-	if inv != nil {
-		inv.answer.cut()
-	}
 	e.terminate()
 }
 
@@ -341,11 +334,15 @@ func (e *environment) endFor(reason string) {
 	}
 }
 
-// terminate sends SIGTERM and soon SIGKILL to a process with an extension, SIGKILL to others.
+// terminate sends SIGTERM and soon SIGKILL to a process with an extension, SIGKILL to others. Nothing it answers from
+// now on is passed on.
 // https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html#runtimes-lifecycle-shutdown (2026-11)
 func (e *environment) terminate() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.current != nil {
+		e.current.answer.cut()
+	}
 	if e.extension == "" {
 		e.signal(syscall.SIGKILL)
 		return
@@ -362,6 +359,9 @@ func (e *environment) terminate() {
 func (e *environment) kill() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.current != nil {
+		e.current.answer.cut()
+	}
 	e.signal(syscall.SIGKILL)
 }
 

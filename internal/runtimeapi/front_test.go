@@ -266,6 +266,35 @@ func TestCloseDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	equal(t, 503, status)
 }
 
+func TestCloseAnswersTheRequestsUnderWay(t *testing.T) {
+	fn := streaming()
+	s := start(t, fn)
+	status := make(chan int)
+	go func() {
+		resp, err := http.Get(s.url + "/stall")
+		if err != nil {
+			status <- 0
+			return
+		}
+		resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	eventually(t, "busy", func() bool { all := s.Environments(); return len(all) == 1 && all[0].Busy })
+	must(t, s.Close())
+	equal(t, 503, <-status)
+	must(t, s.Close())
+}
+
+func TestKillDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
+	fn := streaming()
+	fn.Timeout = time.Hour
+	s, dir := start(t, fn), t.TempDir()
+	resp := s.get(t, "/flood?dir="+dir)
+	equal(t, "begun", readLine(t, bufio.NewReader(resp.Body)))
+	open(t, dir, "flood")
+	must(t, s.Kill(s.Environments()[0].PID))
+}
+
 func TestAFrozenProcessStandsStill(t *testing.T) {
 	size := func(dir string) int64 {
 		info, err := os.Stat(filepath.Join(dir, "count"))
