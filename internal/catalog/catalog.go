@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spillway/internal/chat"
+	"spillway/internal/fault"
 	"spillway/internal/redact"
 )
 
@@ -54,6 +55,9 @@ type Channel struct {
 	Credentials  []*Credential
 	Capabilities Capabilities
 	Timing       Timing
+	// BYOKOnly serves only organizations that bring their own key: then no platform credential, no other channel of the
+	// model and no default model is tried.
+	BYOKOnly bool
 	// StreamAsClient makes the upstream call stream only when the client's does; the default is to stream always, so
 	// that the same limits hold for every request.
 	StreamAsClient bool
@@ -66,6 +70,8 @@ type Credential struct {
 	// Weight shares the load among the channel's credentials (default 1).
 	Weight float64
 	Secret redact.Secret
+	// Organization owns the key (BYOK): no other organization's request uses it. Empty: the platform's.
+	Organization string
 }
 
 // Feature is something that a request may need and a model may lack.
@@ -85,10 +91,11 @@ const (
 	LogProbs    Feature = "logprobs"
 	LogitBias   Feature = "logit_bias"
 	Prefill     Feature = "prefill"
+	Streaming   Feature = "stream"
 )
 
 var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, CustomTools: true, Images: true, Audio: true, Files: true,
-	JSONSchema: true, JSONObject: true, Choices: true, LogProbs: true, LogitBias: true, Prefill: true}
+	JSONSchema: true, JSONObject: true, Choices: true, LogProbs: true, LogitBias: true, Prefill: true, Streaming: true}
 
 // Capabilities say what a channel's model can serve.
 type Capabilities struct {
@@ -125,17 +132,64 @@ type Timing struct {
 	Attempt time.Duration
 }
 
-// Route is a stable alias with the models behind it and its own policy.
+// Route is a stable alias with the models behind it and its own policy. The zero value of every policy field means the
+// contract's default.
 type Route struct {
 	Alias  chat.RequestedModel
 	Models []chat.RequestedModel
-	// Idle is the longest silence of a committed stream; 0: the default.
+
+	// Commit says when a stream is committed to one candidate.
+	Commit Commit
+	// PrefixTokens and PrefixTime bound what CommitPrefix holds back: whichever is reached first.
+	PrefixTokens int
+	PrefixTime   time.Duration
+	// HoldTime is after how long a stream that has no content yet is opened with comments, for clients behind proxies
+	// that cut silence; 0: never.
+	HoldTime time.Duration
+	// WholeTools sends each streamed tool call in one piece, after its arguments have been checked.
+	WholeTools bool
+
+	// Timeout bounds the whole request, and for a stream the time to its first content.
+	Timeout time.Duration
+	// Idle is the longest silence of a committed stream.
 	Idle time.Duration
+	// Stall and FirstContent replace the channels' own limits.
+	Stall, FirstContent time.Duration
+	// MinUseful is the least time an attempt must have left to be started.
+	MinUseful time.Duration
+
+	// MaxRetries, MaxFallbacks and MaxAttempts replace the defaults; nil: the default.
+	MaxRetries, MaxFallbacks, MaxAttempts *int
+	// Retries replaces MaxRetries for single classes.
+	Retries map[fault.Class]int
+	// FallbackOn lets classes fall back that would fail fast; FallbackOnAny all of them. NoFallbackOn forbids it.
+	FallbackOn, NoFallbackOn map[fault.Class]bool
+	FallbackOnAny            bool
+	// RetrySilence and RetryStream500 choose one more call of the same candidate where the default is the next one.
+	RetrySilence, RetryStream500 bool
+	// FullJitter draws the backoff from zero to its full length, instead of ± 50 %.
+	FullJitter bool
+
 	// ReplayUnsafe says that this route's work must not be repeated after an ambiguous failure.
 	ReplayUnsafe bool
+	// SurfaceStatus answers a caller's mistake with the provider's own 4xx instead of 502.
+	SurfaceStatus bool
 	// Expose limits what errors show of the providers behind the route.
 	Expose Expose
 }
+
+// Commit is when a stream is committed to one candidate.
+type Commit string
+
+// The commit policies. The zero value is CommitFirstDelta.
+const (
+	// CommitFirstDelta commits at the first content.
+	CommitFirstDelta Commit = "first_delta"
+	// CommitPrefix commits after so many tokens, or so much time since the first content.
+	CommitPrefix Commit = "prefix"
+	// CommitComplete holds the whole answer back, checks it, and then streams it; every failure can still fall back.
+	CommitComplete Commit = "complete"
+)
 
 // Expose says how much of the providers behind a route an error shows.
 type Expose string
@@ -152,6 +206,10 @@ type Organization struct {
 	Name string
 	// Models are what its keys may call, in the order of "auto"; "*" stands for everything.
 	Models []chat.RequestedModel
+	// DefaultModel is tried last, if it is not among the candidates already; empty: none.
+	DefaultModel chat.RequestedModel
+	// DefaultWhenDenied serves a model that is not enabled with DefaultModel instead of refusing it.
+	DefaultWhenDenied bool
 }
 
 // Allows reports whether the organization's keys may call a route or model.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"spillway/internal/chat"
+	"spillway/internal/fault"
 	"spillway/internal/redact"
 )
 
@@ -55,25 +56,55 @@ type fileChannel struct {
 	StallMS        int64  `json:"stall_ms"`
 	AttemptMS      int64  `json:"attempt_ms"`
 	UpstreamStream string `json:"upstream_stream"` // always (default) or as_client
+	BYOKOnly       bool   `json:"byok_only"`
 }
 
 type fileCredential struct {
 	Alias  string   `json:"alias"`
 	Weight *float64 `json:"weight"`
 	Secret string   `json:"secret"` // env:NAME
+	// Organization owns the key (BYOK); empty: it is the platform's.
+	Organization string `json:"organization"`
 }
 
 type fileRoute struct {
 	Alias  string   `json:"alias"`
 	Models []string `json:"models"`
-	IdleMS int64    `json:"idle_ms"`
-	Replay string   `json:"replay"` // safe (default) or unsafe
-	Expose Expose   `json:"expose"`
+
+	Commit       Commit `json:"commit"` // first_delta (default), prefix or complete
+	PrefixTokens int64  `json:"prefix_tokens"`
+	PrefixMS     int64  `json:"prefix_ms"`
+	HoldMS       int64  `json:"hold_ms"`
+	ToolDeltas   string `json:"tool_deltas"` // as_sent (default) or whole
+
+	TimeoutMS      int64 `json:"timeout_ms"`
+	IdleMS         int64 `json:"idle_ms"`
+	StallMS        int64 `json:"stall_ms"`
+	FirstContentMS int64 `json:"first_content_ms"`
+	MinUsefulMS    int64 `json:"min_useful_ms"`
+
+	MaxRetries      *int                `json:"max_retries"`
+	MaxFallbacks    *int                `json:"max_fallbacks"`
+	MaxAttempts     *int                `json:"max_attempts"`
+	Retry           map[fault.Class]int `json:"retry"`
+	Profile         string              `json:"profile"` // strict (default) or lyrouter
+	FallbackOn      []fault.Class       `json:"fallback_on"`
+	DoNotFallbackOn []fault.Class       `json:"do_not_fallback_on"`
+	Silence         string              `json:"silence"`    // fallback (default) or retry
+	Stream500       string              `json:"stream_500"` // fallback (default) or retry
+	Jitter          string              `json:"jitter"`     // half (default) or full
+
+	Replay  string `json:"replay"`  // safe (default) or unsafe
+	Surface string `json:"surface"` // gateway (default) or upstream_status
+	Expose  Expose `json:"expose"`  // attempts (default), provider or none
 }
 
 type fileOrganization struct {
 	Name   string   `json:"name"`
 	Models []string `json:"models"`
+	// DefaultModel is tried last. With when_not_enabled: default_model it also serves models that are not enabled.
+	DefaultModel   string `json:"default_model"`
+	WhenNotEnabled string `json:"when_not_enabled"` // error (default) or default_model
 }
 
 type fileKey struct {
@@ -119,6 +150,7 @@ func Load(data []byte, getenv func(string) string) (*Catalog, error) {
 	for i, o := range f.Organizations {
 		l.organization(fmt.Sprintf("organizations[%d]", i), o)
 	}
+	l.checkOwners()
 	for i, k := range f.Keys {
 		l.key(fmt.Sprintf("keys[%d]", i), k)
 	}
@@ -185,7 +217,7 @@ func (l *loader) channels(at string, c fileChannel) {
 			Credentials:    credentials,
 			Capabilities:   Capabilities{Cannot: c.Cannot, Drops: c.Drops, Context: c.Context, MaxOutput: c.MaxOutput, OutputField: c.OutputField},
 			Timing:         Timing{FirstContent: ms(c.FirstContentMS), Stall: ms(c.StallMS), Attempt: ms(c.AttemptMS)},
-			StreamAsClient: c.UpstreamStream == "as_client"}
+			StreamAsClient: c.UpstreamStream == "as_client", BYOKOnly: c.BYOKOnly}
 		if ch.Name == "" {
 			ch.Name = p.Name + "/" + m
 			if c.Region != "" {
@@ -257,7 +289,8 @@ func (l *loader) credentials(at string, list []fileCredential) []*Credential {
 			l.notice("%s.secret: %s is not set: the credential %q is out of use", here, name, c.Alias)
 			continue
 		}
-		out = append(out, &Credential{Alias: c.Alias, Weight: l.weight(here, c.Weight), Secret: redact.NewSecret(value)})
+		out = append(out, &Credential{Alias: c.Alias, Weight: l.weight(here, c.Weight), Secret: redact.NewSecret(value),
+			Organization: c.Organization})
 	}
 	if len(list) == 0 {
 		l.problem("%s.credentials: at least one is required", at)
@@ -283,16 +316,99 @@ func (l *loader) route(at string, r fileRoute) {
 			l.problem("%s.models[%d]: no channel serves %q%s", at, i, m, didYouMean(m, keysOf(l.catalog.byModel)))
 		}
 	}
-	if r.Replay != "" && r.Replay != "safe" && r.Replay != "unsafe" {
-		l.problem("%s.replay: %q is not one of: safe, unsafe", at, r.Replay)
-	}
+	out := &Route{Alias: alias, Models: requested(r.Models)}
+	l.timing(at, r, out)
+	l.recovery(at, r, out)
+	out.ReplayUnsafe = l.oneOf(at+".replay", r.Replay, "safe", "unsafe")
+	out.SurfaceStatus = l.oneOf(at+".surface", r.Surface, "gateway", "upstream_status")
 	if !slices.Contains([]Expose{"", ExposeAttempts, ExposeProvider, ExposeNone}, r.Expose) {
 		l.problem("%s.expose: %q is not one of: attempts, provider, none", at, r.Expose)
 	}
-	if r.IdleMS < 0 {
-		l.problem("%s.idle_ms: %d is negative", at, r.IdleMS)
+	out.Expose = r.Expose
+	l.catalog.Routes[alias] = out
+}
+
+// timing reads when a route commits and how long things may take.
+func (l *loader) timing(at string, r fileRoute, out *Route) {
+	if !slices.Contains([]Commit{"", CommitFirstDelta, CommitPrefix, CommitComplete}, r.Commit) {
+		l.problem("%s.commit: %q is not one of: first_delta, prefix, complete", at, r.Commit)
 	}
-	l.catalog.Routes[alias] = &Route{Alias: alias, Models: requested(r.Models), Idle: ms(r.IdleMS), ReplayUnsafe: r.Replay == "unsafe", Expose: r.Expose}
+	if r.Commit == CommitPrefix && r.PrefixTokens == 0 && r.PrefixMS == 0 {
+		l.problem("%s.commit: prefix needs prefix_tokens or prefix_ms", at)
+	}
+	for name, v := range map[string]int64{"prefix_tokens": r.PrefixTokens, "prefix_ms": r.PrefixMS, "hold_ms": r.HoldMS, "timeout_ms": r.TimeoutMS,
+		"idle_ms": r.IdleMS, "stall_ms": r.StallMS, "first_content_ms": r.FirstContentMS, "min_useful_ms": r.MinUsefulMS} {
+		if v < 0 {
+			l.problem("%s.%s: %d is negative", at, name, v)
+		}
+	}
+	out.Commit, out.PrefixTokens, out.PrefixTime, out.HoldTime = r.Commit, int(r.PrefixTokens), ms(r.PrefixMS), ms(r.HoldMS)
+	out.WholeTools = l.oneOf(at+".tool_deltas", r.ToolDeltas, "as_sent", "whole")
+	out.Timeout, out.Idle, out.Stall, out.FirstContent, out.MinUseful = ms(r.TimeoutMS), ms(r.IdleMS), ms(r.StallMS), ms(r.FirstContentMS), ms(r.MinUsefulMS)
+}
+
+// recovery reads what a route does after a failure.
+func (l *loader) recovery(at string, r fileRoute, out *Route) {
+	for name, v := range map[string]*int{"max_retries": r.MaxRetries, "max_fallbacks": r.MaxFallbacks} {
+		if v != nil && (*v < 0 || *v > maxCalls) {
+			l.problem("%s.%s: %d is not from 0 to %d", at, name, *v, maxCalls)
+		}
+	}
+	if r.MaxAttempts != nil && (*r.MaxAttempts < 1 || *r.MaxAttempts > maxCalls) {
+		l.problem("%s.max_attempts: %d is not from 1 to %d", at, *r.MaxAttempts, maxCalls)
+	}
+	out.MaxRetries, out.MaxFallbacks, out.MaxAttempts = r.MaxRetries, r.MaxFallbacks, r.MaxAttempts
+	for class, n := range r.Retry {
+		if !class.Known() {
+			l.problem("%s.retry: %q is not a class%s", at, class, didYouMean(string(class), fault.ClassNames()))
+		}
+		if n < 0 || n > maxCalls {
+			l.problem("%s.retry.%s: %d is not from 0 to %d", at, class, n, maxCalls)
+		}
+	}
+	out.Retries = r.Retry
+	out.FallbackOn, out.FallbackOnAny = l.classes(at+".fallback_on", r.FallbackOn, true)
+	out.NoFallbackOn, _ = l.classes(at+".do_not_fallback_on", r.DoNotFallbackOn, false)
+	for class := range out.NoFallbackOn {
+		if out.FallbackOn[class] {
+			l.problem("%s: %s stands in fallback_on and in do_not_fallback_on", at, class)
+		}
+	}
+	if l.oneOf(at+".profile", r.Profile, "strict", "lyrouter") {
+		out.FallbackOnAny = true
+	}
+	out.RetrySilence = l.oneOf(at+".silence", r.Silence, "fallback", "retry")
+	out.RetryStream500 = l.oneOf(at+".stream_500", r.Stream500, "fallback", "retry")
+	out.FullJitter = l.oneOf(at+".jitter", r.Jitter, "half", "full")
+}
+
+// maxCalls bounds what a configuration may ask for, so that a slip of the finger is no storm.
+const maxCalls = 10
+
+// classes reads a list of classes; "any" stands for all of them where it is allowed.
+func (l *loader) classes(at string, list []fault.Class, any bool) (set map[fault.Class]bool, all bool) {
+	for i, c := range list {
+		switch {
+		case c == "any" && any:
+			all = true
+		case !c.Known():
+			l.problem("%s[%d]: %q is not a class%s", at, i, c, didYouMean(string(c), fault.ClassNames()))
+		default:
+			if set == nil {
+				set = map[fault.Class]bool{}
+			}
+			set[c] = true
+		}
+	}
+	return set, all
+}
+
+// oneOf reads a word with two meanings and reports whether it is the other one; empty is the usual one.
+func (l *loader) oneOf(at, word, usual, other string) bool {
+	if word != "" && word != usual && word != other {
+		l.problem("%s: %q is not one of: %s, %s", at, word, usual, other)
+	}
+	return word == other
 }
 
 // checkRoutes reports names that could mean two things: "auto", and a provider/model that is also a plain model id.
@@ -304,6 +420,18 @@ func (l *loader) checkRoutes() {
 		for _, c := range channels[1:] {
 			if (string(name) == string(c.Model)) != (string(name) == string(channels[0].Model)) {
 				l.problem("channels: %q is a model id and also a provider/model", name)
+			}
+		}
+	}
+}
+
+// checkOwners reports credentials of organizations that do not exist.
+func (l *loader) checkOwners() {
+	for _, ch := range l.catalog.Channels {
+		for _, c := range ch.Credentials {
+			if c.Organization != "" && l.catalog.Organizations[c.Organization] == nil {
+				l.problem("channel %s: the credential %q belongs to %q, which is not an organization%s", ch.Name, c.Alias, c.Organization,
+					didYouMean(c.Organization, keysOf(l.catalog.Organizations)))
 			}
 		}
 	}
@@ -323,7 +451,16 @@ func (l *loader) organization(at string, o fileOrganization) {
 				didYouMean(m, append(keysOf(l.catalog.byModel), keysOf(l.catalog.Routes)...)))
 		}
 	}
-	l.catalog.Organizations[o.Name] = &Organization{Name: o.Name, Models: requested(o.Models)}
+	org := &Organization{Name: o.Name, Models: requested(o.Models), DefaultModel: chat.RequestedModel(o.DefaultModel)}
+	org.DefaultWhenDenied = l.oneOf(at+".when_not_enabled", o.WhenNotEnabled, "error", "default_model")
+	switch {
+	case o.DefaultModel == "" && org.DefaultWhenDenied:
+		l.problem("%s.when_not_enabled: default_model needs a default_model", at)
+	case o.DefaultModel != "" && l.catalog.Routes[org.DefaultModel] == nil && l.catalog.byModel[org.DefaultModel] == nil:
+		l.problem("%s.default_model: %q is neither a route nor a model%s", at, o.DefaultModel,
+			didYouMean(o.DefaultModel, append(keysOf(l.catalog.byModel), keysOf(l.catalog.Routes)...)))
+	}
+	l.catalog.Organizations[o.Name] = org
 }
 
 func (l *loader) key(at string, k fileKey) {

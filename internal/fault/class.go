@@ -6,7 +6,10 @@
 // decoded. Nothing here reads a clock, a socket or the environment.
 package fault
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Class is what a failure is. The set is closed: policy.md §3.
 type Class string
@@ -35,6 +38,19 @@ const (
 	Deadline             Class = "deadline"
 	Unknown              Class = "unknown"
 )
+
+// Known reports whether the class is one of ours.
+func (c Class) Known() bool { return everyClass[c] }
+
+// ClassNames are the names of all classes, sorted.
+func ClassNames() []string {
+	names := make([]string, 0, len(everyClass))
+	for c := range everyClass {
+		names = append(names, string(c))
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Action is what a class asks for by default. Package retry turns it into a decision.
 type Action string
