@@ -1,3 +1,6 @@
+//go:build linux
+
+// The tests look at processes through /proc, so they are for Linux; the package is not.
 package runtimeapi_test
 
 import (
