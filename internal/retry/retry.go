@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"spillway/internal/catalog"
 	"spillway/internal/fault"
 )
 
@@ -26,12 +27,53 @@ type Limits struct {
 	MaxHint time.Duration
 	// MinUseful is the least time an attempt must have left to be started.
 	MinUseful time.Duration
+	// FullJitter draws the backoff from zero to its full length, instead of ± 50 %.
+	FullJitter bool
+
+	// Retries replaces MaxRetries for single classes.
+	Retries map[fault.Class]int
+	// FallbackOn lets classes fall back that would fail fast, FallbackOnAny all of them; NoFallbackOn forbids it.
+	FallbackOn, NoFallbackOn map[fault.Class]bool
+	FallbackOnAny            bool
+	// RetrySilence and RetryStream500 choose one more call of the same candidate where the default is the next one.
+	RetrySilence, RetryStream500 bool
 }
 
 // Default is contract.md §3.5 and §3.6.
 func Default() Limits {
 	return Limits{MaxRetries: 1, MaxFallbacks: 2, MaxAttempts: 4, Base: 200 * time.Millisecond, Factor: 2, Cap: 2 * time.Second,
 		MaxHint: 5 * time.Second, MinUseful: time.Second}
+}
+
+// For is Default with a route's own policy.
+func For(r *catalog.Route) Limits {
+	l := Default()
+	replace := func(into *int, by *int) {
+		if by != nil {
+			*into = *by
+		}
+	}
+	replace(&l.MaxRetries, r.MaxRetries)
+	replace(&l.MaxFallbacks, r.MaxFallbacks)
+	replace(&l.MaxAttempts, r.MaxAttempts)
+	if r.MinUseful > 0 {
+		l.MinUseful = r.MinUseful
+	}
+	l.FullJitter, l.Retries = r.FullJitter, r.Retries
+	l.FallbackOn, l.NoFallbackOn, l.FallbackOnAny = r.FallbackOn, r.NoFallbackOn, r.FallbackOnAny
+	l.RetrySilence, l.RetryStream500 = r.RetrySilence, r.RetryStream500
+	return l
+}
+
+// fallsBack reports whether the route lets a class fall back that fails fast by default.
+func (l Limits) fallsBack(c fault.Class) bool { return l.FallbackOnAny || l.FallbackOn[c] }
+
+// retries is how often a candidate may be called again after a failure of the class.
+func (l Limits) retries(c fault.Class) int {
+	if n, ok := l.Retries[c]; ok {
+		return n
+	}
+	return l.MaxRetries
 }
 
 // Step is what to do next.
@@ -75,6 +117,9 @@ const (
 	LargerCandidate Reason = "larger_candidate"
 	NoLargerContext Reason = "no_larger_context"
 	RegenerateOnce  Reason = "regenerate_once"
+	RouteFallsBack  Reason = "route_falls_back"
+	RouteForbids    Reason = "route_forbids_fallback"
+	CircuitOpened   Reason = "circuit_opened"
 )
 
 // Decision is a step with its reason.
@@ -105,6 +150,10 @@ type Failed struct {
 	Streaming bool
 	// ReplayUnsafe says that the work must not be repeated once it may have been done.
 	ReplayUnsafe bool
+	// Opened says that this failure opened the candidate's circuit.
+	Opened bool
+	// NoRetries and NoShare say that the route's bucket for retries, or for moves to a fallback, is empty.
+	NoRetries, NoShare bool
 }
 
 // Ahead is what could still be tried.
@@ -135,25 +184,35 @@ func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time
 		if d.Step == Again {
 			return d
 		}
-		return onward(l, p, ahead.Candidates, d.Reason)
+		return onward(l, p, f, ahead.Candidates, d.Reason)
 	case fault.Fallback:
-		return onward(l, p, ahead.Candidates, NeverSame)
+		return onward(l, p, f, ahead.Candidates, NeverSame)
 	case fault.NextCredential:
 		if ahead.Credentials > 0 {
 			return Decision{Step: Hop, Reason: OtherCredential}
 		}
-		return Decision{Step: End, Reason: FailFast}
 	case fault.Larger:
-		if ahead.Larger == 0 {
+		if ahead.Larger > 0 {
+			return onward(l, p, f, ahead.Larger, LargerCandidate)
+		}
+		if !l.fallsBack(f.Class) {
 			return Decision{Step: End, Reason: NoLargerContext}
 		}
-		return onward(l, p, ahead.Larger, LargerCandidate)
-	default:
-		if f.ShouldRetry != nil && *f.ShouldRetry && f.Class == fault.Unknown {
-			return again(l, p, f, ahead, now, deadline, random)
-		}
-		return Decision{Step: End, Reason: FailFast}
 	}
+	return failFast(l, p, f, ahead, now, deadline, random)
+}
+
+// failFast ends the chain, unless the route or the provider says otherwise.
+func failFast(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
+	if l.Retries[f.Class] > 0 || (f.Class == fault.Unknown && f.ShouldRetry != nil && *f.ShouldRetry) {
+		if d := again(l, p, f, ahead, now, deadline, random); d.Step == Again {
+			return d
+		}
+	}
+	if l.fallsBack(f.Class) {
+		return onward(l, p, f, ahead.Candidates, RouteFallsBack)
+	}
+	return Decision{Step: End, Reason: FailFast}
 }
 
 // again decides on one more call of the same candidate. When it says anything but Again, its reason is why not.
@@ -166,12 +225,16 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 	switch {
 	case f.ShouldRetry != nil && !*f.ShouldRetry:
 		return no(ProviderSaysNo)
-	case f.Silence() && allowed > 0:
+	case f.Opened:
+		return no(CircuitOpened)
+	case f.Silence() && allowed > 0 && !l.RetrySilence:
 		return no(SilentProvider)
-	case f.Streaming && f.Class == fault.ServerError && f.Status == 500:
+	case f.Streaming && f.Class == fault.ServerError && f.Status == 500 && !l.RetryStream500:
 		return no(StreamedError)
-	case p.Retries >= l.MaxRetries:
+	case p.Retries >= l.retries(f.Class):
 		return no(RetriesUsed)
+	case f.NoRetries:
+		return no(QuotaEmpty)
 	case l.MaxAttempts-p.Attempts <= max(allowed, 0):
 		return no(KeptForOthers)
 	}
@@ -195,23 +258,30 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 }
 
 // onward decides on the next candidate; because is why the same one is not called again.
-func onward(l Limits, p Progress, candidates int, because Reason) Decision {
+func onward(l Limits, p Progress, f Failed, candidates int, because Reason) Decision {
 	switch {
+	case l.NoFallbackOn[f.Class]:
+		return Decision{Step: End, Reason: RouteForbids}
 	case candidates == 0 && because == NeverSame:
 		return Decision{Step: End, Reason: NoCandidate}
 	case candidates == 0:
 		return Decision{Step: End, Reason: because}
 	case p.Fallbacks >= l.MaxFallbacks:
 		return Decision{Step: End, Reason: FallbacksUsed}
+	case f.NoShare:
+		return Decision{Step: End, Reason: ShareEmpty}
 	default:
 		return Decision{Step: Next, Reason: because}
 	}
 }
 
 // Backoff is the wait before retry n (0 first): min(Cap, Base × Factor^n), moved by up to half of it either way by
-// random in [0, 1).
+// random in [0, 1), or with FullJitter drawn from zero to all of it.
 func Backoff(l Limits, n int, random float64) time.Duration {
 	d := min(float64(l.Cap), float64(l.Base)*math.Pow(l.Factor, float64(n)))
+	if l.FullJitter {
+		return time.Duration(d * random)
+	}
 	return time.Duration(d * (0.5 + random))
 }
 
