@@ -89,4 +89,4 @@ sam-check: ## Lint template.yaml and check what the SAM transform makes of it (n
 
 .PHONY: clean
 clean: ## Remove what make has built and installed in this folder
-	rm -rf build .tools .venv
+	rm -rf build .tools .venv .aws-sam
