@@ -7,36 +7,44 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 )
 
-// Secret is a value that must not be printed. Every way of formatting or encoding it gives its mask. The zero value is
-// the absent secret.
-type Secret struct{ value string }
+// Secret is a value that must not be printed. Every way of formatting or encoding it gives its mask; inside an unexported
+// field, where package fmt asks no method, it gives an address. The zero value is the absent secret. Two secrets are not
+// to be compared with ==.
+type Secret struct{ value *string } // a pointer, since fmt prints what it points to for no verb
 
 // NewSecret wraps a value.
-func NewSecret(value string) Secret { return Secret{value: value} }
+func NewSecret(value string) Secret { return Secret{value: &value} }
 
 // Reveal is the value itself, for the one place that sends it.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
 
 // Empty reports whether there is no secret.
-func (s Secret) Empty() bool { return s.value == "" }
+func (s Secret) Empty() bool { return s.Reveal() == "" }
 
 // String is the mask: at most the last two characters, and the length.
 func (s Secret) String() string {
-	switch n := len(s.value); {
+	value := s.Reveal()
+	switch n := len(value); {
 	case n == 0:
 		return "secret(none)"
 	case n < 12:
 		return fmt.Sprintf("secret(%d)", n)
 	default:
-		return fmt.Sprintf("secret(…%s, %d)", s.value[n-2:], n)
+		return fmt.Sprintf("secret(…%s, %d)", value[n-2:], n)
 	}
 }
 
-// GoString is the mask, so that %#v does not reveal the value.
-func (s Secret) GoString() string { return s.String() }
+// Format writes the mask whatever the verb is.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText is the mask, so that encoders do not reveal the value.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
