@@ -14,7 +14,6 @@ import (
 	"spillway/internal/provider"
 	"spillway/internal/provider/openai"
 	upstream "spillway/internal/provider/wire"
-	"spillway/internal/retry"
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
@@ -43,7 +42,6 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Keys:      tenant.NewTable(config),
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
 		Policy:    policy,
-		Limits:    retry.Default(),
 		Recorder:  recorder,
 		Random:    rand.Float64,
 	}

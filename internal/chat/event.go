@@ -46,6 +46,8 @@ type Event struct {
 	Dialect Dialect
 	// Rebuilt says that Deltas were normalised and no longer say what Raw says.
 	Rebuilt bool
+	// Withheld says that a part of a tool call has arrived that is kept back until the call is whole.
+	Withheld bool
 	// Whole says that the provider answered with one plain body instead of a stream; Raw is that body.
 	Whole bool
 }

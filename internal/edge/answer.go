@@ -32,21 +32,34 @@ func (x *exchange) Refuse(h gateway.Head, e *fault.Error) {
 	_, _ = x.w.Write(x.dialect.AppendError(nil, e, x.id)) // a client that left needs no error
 }
 
-// Commit sends the headers of a stream, and sets those of a plain answer.
-func (x *exchange) Commit(h gateway.Head) error {
-	x.committed = true
+// Open sends the headers of a stream.
+func (x *exchange) Open(h gateway.Head) error {
 	x.setHead(h)
-	x.head = dialect.Head{ID: "chatcmpl-" + x.id, Model: h.Model, Created: time.Now(), IncludeUsage: x.req.IncludeUsage}
 	header := x.w.Header()
-	if !x.req.Stream {
-		header.Set("Content-Type", "application/json")
-		return nil
-	}
 	header.Set("Content-Type", "text/event-stream; charset=utf-8")
 	header.Set("Cache-Control", "no-cache, no-transform")
 	header.Set("X-Accel-Buffering", "no")
-	x.stream = x.dialect.NewStream(x.head)
+	x.committed = true
+	x.stream = x.dialect.NewStream(dialect.Head{ID: "chatcmpl-" + x.id, Created: time.Now()})
 	x.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// Commit sends the headers of a stream that is not open yet, and sets those of a plain answer.
+func (x *exchange) Commit(h gateway.Head) error {
+	x.head = dialect.Head{ID: "chatcmpl-" + x.id, Model: h.Model, Created: time.Now(), IncludeUsage: x.req.IncludeUsage}
+	if !x.req.Stream {
+		x.committed = true
+		x.setHead(h)
+		x.w.Header().Set("Content-Type", "application/json")
+		return nil
+	}
+	if !x.committed {
+		if err := x.Open(h); err != nil {
+			return err
+		}
+	}
+	x.stream = x.dialect.NewStream(x.head)
 	return nil
 }
 

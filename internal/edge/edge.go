@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/dialect"
 	"spillway/internal/fault"
@@ -182,6 +183,19 @@ func readWishes(h http.Header) (gateway.Wishes, *fault.Error) {
 			return w, fault.Invalid("X-LLM-Timeout-Ms", "X-LLM-Timeout-Ms: must be a whole number of milliseconds above 0")
 		}
 		w.Timeout = time.Duration(n) * time.Millisecond
+	}
+	switch c := catalog.Commit(h.Get("X-LLM-Commit")); c {
+	case "", catalog.CommitFirstDelta, catalog.CommitPrefix, catalog.CommitComplete:
+		w.Commit = c
+	default:
+		return w, fault.Invalid("X-LLM-Commit", "X-LLM-Commit: is not one of first_delta, prefix, complete")
+	}
+	switch h.Get("X-LLM-Tool-Deltas") {
+	case "", "as_sent":
+	case "whole":
+		w.WholeTools = true
+	default:
+		return w, fault.Invalid("X-LLM-Tool-Deltas", "X-LLM-Tool-Deltas: is not one of as_sent, whole")
 	}
 	for _, name := range upstreamHeaders {
 		if v := h.Get(name); v != "" {

@@ -27,6 +27,8 @@ type Error struct {
 	// Attempts has one entry per candidate and class, in order.
 	Attempts []Tried
 
+	// Partial says, of an error inside a stream, that a part of the answer was delivered before it.
+	Partial bool
 	// Unsafe marks an in-stream error after which the same request must not simply be sent again: part of a tool
 	// call, or of a server-side tool's work, was already delivered.
 	Unsafe bool

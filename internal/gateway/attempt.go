@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -17,13 +16,8 @@ import (
 	"spillway/internal/telemetry"
 )
 
-// The bound of what is held back while no content has come (contract.md §4). Past it the gateway commits.
-const (
-	maxHeldEvents = 64
-	maxHeldBytes  = 256 << 10
-	// bytesPerToken estimates the size of a request in tokens.
-	bytesPerToken = 4
-)
+// bytesPerToken estimates the size of a request in tokens.
+const bytesPerToken = 4
 
 // found is an attempt that answers: a plain answer that is whole, or a stream at its first content.
 type found struct {
@@ -34,10 +28,18 @@ type found struct {
 	dog     *watchdog
 	cancel  context.CancelCauseFunc
 
-	held   []*chat.Event
+	// held is what waits for the commit, heldBytes its size; heldEvents and heldContents count towards the bounds.
+	held                                []*chat.Event
+	heldBytes, heldEvents, heldContents int
+	// answer is the whole answer; nil while a stream is still coming. ended says that the stream's end has been read.
 	answer *chat.Answer
+	ended  bool
 	served chat.ServedModel
 	usage  *chat.Usage
+	// onContent is told of the first content, once.
+	onContent func()
+	// sentTool says that a part of a tool call has been sent to the client.
+	sentTool bool
 	// broken is what cut the stream after the commit; nil while it is whole.
 	broken *fault.Failure
 }
@@ -62,7 +64,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		if failure == nil {
 			return f, nil
 		}
-		d := retry.Decide(g.Limits, j.progress, retry.Failed{Failure: failure, Rule: g.Policy.Rule(failure.Class), Streaming: j.req.Stream,
+		d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: g.Policy.Rule(failure.Class), Streaming: j.req.Stream,
 			ReplayUnsafe: j.replayUnsafe()}, j.ahead(at), time.Now(), j.soft, g.Random())
 		g.note(j, cand, started, failure, d)
 		fresh = false
@@ -95,12 +97,12 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool) (*fou
 	ctx, cancel := context.WithCancelCause(ctx)
 	f := &found{cand: cand, started: time.Now(), cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
-	turn := j.turn(g.Limits, at)
+	turn := j.turn(j.limits, at)
 	if stream {
-		f.dog.allow(g.Limits.FirstContent(turn))
+		f.dog.allow(j.limits.FirstContent(turn))
 	} else {
 		turn.Own = cand.Channel.Timing.Attempt
-		f.dog.allow(g.Limits.Plain(turn))
+		f.dog.allow(j.limits.Plain(turn))
 	}
 	adapter := g.Providers[cand.Channel.Provider.Kind]
 	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, Stream: stream,
@@ -111,69 +113,14 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool) (*fou
 		return nil, g.asFailure(err)
 	}
 	f.reply = reply
-	if j.req.Stream {
-		err = f.hold()
-	} else {
-		err = f.collect(stall(cand, turn.Others))
+	if j.wholeTools() {
+		f.reply = &wholeCalls{Reply: reply, policy: g.Policy}
 	}
-	if err != nil {
+	if err := f.read(j.commitment(), j.req.Stream, j.stall(cand, turn.Others)); err != nil {
 		f.close()
 		return nil, g.asFailure(err)
 	}
 	return f, nil
-}
-
-// hold reads a stream up to its first content and keeps what comes before it. Only events that would be forwarded count
-// towards the bound.
-func (f *found) hold() error {
-	bytes, events := 0, 0
-	for {
-		ev, err := f.reply.Next()
-		if err != nil {
-			return err // also io.EOF: a whole stream has content, if only a legitimate end
-		}
-		f.note(ev)
-		f.held = append(f.held, ev.Clone())
-		if ev.Content() {
-			f.content = time.Now()
-			return nil
-		}
-		if len(ev.Deltas) == 0 {
-			continue
-		}
-		events++
-		bytes += len(ev.Raw)
-		if events > maxHeldEvents || bytes > maxHeldBytes {
-			return nil
-		}
-	}
-}
-
-// collect reads an answer to its end, for a client that does not stream. Every failure on the way can still fall back.
-func (f *found) collect(stall time.Duration) error {
-	var whole chat.Assembler
-	for {
-		ev, err := f.reply.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		f.note(ev)
-		whole.Add(ev)
-		switch {
-		case ev.Finished():
-			f.dog.wait(retry.AfterFinish)
-		case ev.Content():
-			f.dog.allow(stall)
-		}
-		if f.content.IsZero() && ev.Content() {
-			f.content = time.Now()
-		}
-	}
-	f.answer = whole.Answer()
-	return validate(f.answer)
 }
 
 func (f *found) note(ev *chat.Event) {
@@ -212,20 +159,29 @@ func (g *Gateway) asFailure(err error) *fault.Failure {
 	if errors.As(err, &failure) {
 		return failure
 	}
+	if errors.Is(err, errTooLarge) {
+		return tooLarge(g.Policy)
+	}
 	return g.Policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePreContent, Sent: true, InStream: true, Cause: err})
 }
 
 // turn describes the attempt for its limits.
 func (j *journey) turn(l retry.Limits, at int) retry.Turn {
 	others := j.progress.Attempts < l.MaxAttempts && j.progress.Fallbacks < l.MaxFallbacks && j.ahead(at).Candidates > 0
-	return retry.Turn{Own: j.route.Candidates[at].Channel.Timing.FirstContent, InputTokens: int64(j.req.Size / bytesPerToken), Others: others,
+	own := j.route.Candidates[at].Channel.Timing.FirstContent
+	if d := j.route.Policy.FirstContent; d > 0 {
+		own = d
+	}
+	return retry.Turn{Own: own, InputTokens: int64(j.req.Size / bytesPerToken), Others: others,
 		First: j.progress.Retries == 0, Rest: time.Until(j.soft)}
 }
 
-func stall(c *route.Candidate, others bool) time.Duration {
+func (j *journey) stall(c *route.Candidate, others bool) time.Duration {
 	switch {
 	case !others:
 		return retry.DefaultIdle // the request's own deadline comes first
+	case j.route.Policy.Stall > 0:
+		return j.route.Policy.Stall
 	case c.Channel.Timing.Stall > 0:
 		return c.Channel.Timing.Stall
 	default:
@@ -290,7 +246,7 @@ func (g *Gateway) note(j *journey, cand *route.Candidate, started time.Time, f *
 }
 
 func (g *Gateway) attemptRecord(j *journey, cand *route.Candidate, started time.Time, f *fault.Failure) telemetry.Attempt {
-	a := telemetry.Attempt{RequestID: j.call.ID, Route: j.route.Route, N: j.progress.Attempts, Max: g.Limits.MaxAttempts, Hop: j.progress.Fallbacks,
+	a := telemetry.Attempt{RequestID: j.call.ID, Route: j.route.Route, N: j.progress.Attempts, Max: j.limits.MaxAttempts, Hop: j.progress.Fallbacks,
 		Provider: cand.Channel.Provider.Name, Channel: cand.Channel.Name, Model: cand.Channel.Model, Region: cand.Channel.Region,
 		Credential: cand.Credential.Alias, Duration: time.Since(started), PolicyVersion: g.Policy.Version}
 	if f != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -57,6 +58,9 @@ func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
 		e.Code, e.Retryable = fault.ProviderTimeout, false
 		e.Message = "the provider may have done the work although no answer came; it was not repeated"
 	}
+	if errors.Is(f, errTooLarge) {
+		e.Message, e.Retryable = "the answer is too large to be held back whole; use another commit policy", false
+	}
 	if e.Retryable {
 		e.RetryAfter = retryAfter(f)
 	}
@@ -94,7 +98,8 @@ func (g *Gateway) interruption(f *found, failure *fault.Failure) *fault.Error {
 	case fault.Breach:
 		code, message = fault.StreamContractViolation, "the answer does not keep the requested contract"
 	}
-	return &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name, Cause: failure}
+	return &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name,
+		Partial: true, Unsafe: f.sentTool, Cause: failure}
 }
 
 // noCandidate is the error of a request that no candidate can serve to begin with.

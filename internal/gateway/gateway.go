@@ -27,7 +27,6 @@ type Gateway struct {
 	// Providers are the adapters by provider kind; every kind of the catalog must be there.
 	Providers map[string]provider.Provider
 	Policy    *fault.Policy
-	Limits    retry.Limits
 	Recorder  *telemetry.Recorder
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
 	Random func() float64
@@ -50,17 +49,24 @@ type Wishes struct {
 	Upstream map[string]string
 	// Tags go into every record.
 	Tags map[string]string
+	// Commit replaces the route's commit policy; empty: the route's.
+	Commit catalog.Commit
+	// WholeTools asks for tool calls in one piece.
+	WholeTools bool
 }
 
 // Client is the far end of the answer. It is used by one goroutine at a time.
 //
 // Either Refuse is called once and nothing else, or Commit is called once, first. After Commit a plain answer is one
-// Whole; a stream is any number of Event and Alive, and then exactly one of End or Interrupt. An error from any of them
-// means that the client has left; nothing more is written then.
+// Whole; a stream is any number of Event and Alive, and then exactly one of End or Interrupt. A stream may be opened
+// before its Commit: then Alive and Interrupt may come without a Commit. An error from any of them means that the client
+// has left; nothing more is written then.
 type Client interface {
 	// Refuse answers with an error. Nothing of an answer has been sent.
 	Refuse(Head, *fault.Error)
-	// Commit sends the status line and the headers. From here no other candidate can answer.
+	// Open sends the status line and the headers of a stream whose answer is still to come.
+	Open(Head) error
+	// Commit sends the status line and the headers, if a stream is not open yet. From here no other candidate can answer.
 	Commit(Head) error
 	// Event sends one event of a stream. It must not keep the event.
 	Event(*chat.Event) error
@@ -91,33 +97,31 @@ type Head struct {
 // Serve takes one call through the journey. It returns when the answer, the error or the interruption has been written
 // and the records are made; nothing of it goes on afterwards.
 func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
-	j := begin(call)
+	j, out := begin(call), &outlet{client: client}
 	defer g.record(j)
-	if err := g.authenticate(j); err != nil {
-		g.refuse(j, client, err)
-		return
-	}
-	if err := g.parse(j); err != nil {
-		g.refuse(j, client, err)
-		return
-	}
-	if err := g.plan(j); err != nil {
-		g.refuse(j, client, err)
-		return
+	defer out.close()
+	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse, g.plan} {
+		if err := step(j); err != nil {
+			g.refuse(j, out, err)
+			return
+		}
 	}
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
+	if d := j.route.Policy.HoldTime; d > 0 && j.req.Stream {
+		out.openAfter(d, func() Head { return Head{Route: j.route.Route, PolicyVersion: g.Policy.Version} })
+	}
 	found, err := g.attempt(ctx, j)
 	if err != nil {
-		g.refuse(j, client, err)
+		g.refuse(j, out, err)
 		return
 	}
 	defer found.close()
 	// The commit point. Before it, a crash leaves nothing behind: the client sees a broken connection and may repeat
 	// the request. After it, the client holds part of an answer, and only the stream's own ending tells whether it is
 	// whole; a crash here leaves a stream without that ending.
-	if client.Commit(g.head(j, found)) == nil {
-		g.relay(j, found, client)
+	if out.commit(g.head(j, found), j.req.Stream) == nil {
+		g.relay(j, found, out)
 	}
 	g.settle(j, found)
 }
@@ -134,6 +138,7 @@ type journey struct {
 	// soft ends the time in which a candidate may be started and the first content awaited; hard ends everything.
 	soft, hard time.Time
 
+	limits   retry.Limits
 	progress retry.Progress
 	tried    []fault.Tried
 	// last is the failure that the client would see if the chain ended now.
@@ -176,7 +181,7 @@ func (g *Gateway) plan(j *journey) *fault.Error {
 	if err != nil {
 		return err
 	}
-	j.route = p
+	j.route, j.limits = p, retry.For(p.Policy)
 	if len(p.Candidates) == 0 {
 		return noCandidate(p)
 	}
@@ -186,6 +191,9 @@ func (g *Gateway) plan(j *journey) *fault.Error {
 // bound sets the request's deadlines: never later than the platform's, nor the client's own.
 func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	j.soft = j.start.Add(retry.DefaultRequest)
+	if d := j.route.Policy.Timeout; d > 0 {
+		j.soft = j.start.Add(d)
+	}
 	if d, ok := ctx.Deadline(); ok {
 		j.hard = d
 	}
@@ -205,9 +213,9 @@ func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // refuse ends the journey with an error of which nothing has been sent yet.
-func (g *Gateway) refuse(j *journey, client Client, err *fault.Error) {
+func (g *Gateway) refuse(j *journey, out *outlet, err *fault.Error) {
 	j.err, j.outcome, j.status = err, string(err.Code), err.HTTPStatus()
-	client.Refuse(g.head(j, nil), err)
+	out.refuse(g.head(j, nil), err)
 }
 
 // settle closes the books of the attempt that answered.

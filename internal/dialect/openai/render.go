@@ -188,7 +188,8 @@ func (s *stream) Interrupt(e *fault.Error, u *chat.Usage) []byte {
 	b = appendText(b, "class", string(e.Class))
 	b = append(b, `,"retry_safe":`...)
 	b = strconv.AppendBool(b, !e.Unsafe)
-	b = append(b, `,"partial":true`...)
+	b = append(b, `,"partial":`...)
+	b = strconv.AppendBool(b, e.Partial)
 	if u != nil {
 		b = append(b, `,"usage":`...)
 		b = appendUsage(b, *u)

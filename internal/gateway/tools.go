@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"spillway/internal/chat"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+)
+
+// wholeCalls is a reply whose tool calls come in one piece, after all their arguments have arrived and can be read
+// (contract.md §6, tool_deltas: whole). What arrives of a call before is withheld, so that it neither commits a stream
+// nor reaches the client if the stream is cut.
+type wholeCalls struct {
+	provider.Reply
+	policy  *fault.Policy
+	pending []pendingCall
+	event   chat.Event
+	after   *chat.Event // an event that waits behind the calls it ends
+}
+
+type pendingCall struct {
+	choice int
+	call   chat.ToolDelta
+}
+
+// Next returns the next event without the parts of calls, or the calls that have become whole.
+func (w *wholeCalls) Next() (*chat.Event, error) {
+	if ev := w.after; ev != nil {
+		w.after = nil
+		return ev, nil
+	}
+	ev, err := w.Reply.Next()
+	if err != nil {
+		return nil, err
+	}
+	took := w.take(ev)
+	if ev.Finished() && len(w.pending) > 0 {
+		calls, err := w.release(ev)
+		if err != nil {
+			return nil, err
+		}
+		w.after = ev.Clone()
+		return calls, nil
+	}
+	ev.Withheld = took
+	return ev, nil
+}
+
+// take moves the parts of calls out of an event.
+func (w *wholeCalls) take(ev *chat.Event) (took bool) {
+	for i := range ev.Deltas {
+		d := &ev.Deltas[i]
+		for _, t := range d.Tools {
+			w.add(d.Choice, t)
+			took = true
+		}
+		d.Tools = d.Tools[:0]
+	}
+	if !took {
+		return false
+	}
+	ev.Rebuilt = true // the frame as sent still holds the parts
+	ev.Deltas = slices.DeleteFunc(ev.Deltas, func(d chat.Delta) bool {
+		return d.Text == "" && d.Refusal == "" && d.Reasoning == "" && d.Finish == "" && !d.Media
+	})
+	return true
+}
+
+func (w *wholeCalls) add(choice int, t chat.ToolDelta) {
+	for i := range w.pending {
+		if p := &w.pending[i]; p.choice == choice && p.call.Index == t.Index {
+			p.call.Arguments += t.Arguments
+			return
+		}
+	}
+	w.pending = append(w.pending, pendingCall{choice, t})
+}
+
+var errUnreadableCall = errors.New("a tool call's arguments are not JSON")
+
+// release makes one event of all calls that wait.
+func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
+	w.event = chat.Event{ID: end.ID, Created: end.Created, Model: end.Model, Rebuilt: true}
+	for _, p := range w.pending {
+		if p.call.Arguments == "" {
+			p.call.Arguments = "{}"
+		}
+		if !gjson.Valid(p.call.Arguments) {
+			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
+				Cause: errUnreadableCall})
+		}
+		w.event.Deltas = append(w.event.Deltas, chat.Delta{Choice: p.choice, Tools: []chat.ToolDelta{p.call}})
+	}
+	w.pending = nil
+	return &w.event, nil
+}
