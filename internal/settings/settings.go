@@ -29,6 +29,8 @@ const (
 // Names are the variables that the template must know.
 func Names() []string { return []string{Config, LogLevel, Simulator} }
 
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
 // Settings are a function's settings.
 type Settings struct {
 	// ConfigPath is absolute or relative to the working directory.
@@ -50,9 +52,11 @@ func Load(getenv func(string) string) (Settings, error) {
 		s.ConfigPath = filepath.Join(root, s.ConfigPath)
 	}
 	if text := getenv(LogLevel); text != "" {
-		if err := s.LogLevel.UnmarshalText([]byte(strings.ToUpper(text))); err != nil {
+		level, ok := levels[strings.ToLower(text)]
+		if !ok {
 			problems = append(problems, fmt.Errorf("%s: %q is not one of: debug, info, warn, error", LogLevel, text))
 		}
+		s.LogLevel = level
 	}
 	s.Addr = getenv(Addr)
 	switch inLambda := getenv(runtimeAPI) != ""; {
