@@ -6,7 +6,6 @@ package edge
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -40,6 +39,8 @@ func New(c Config) http.Handler {
 	h := &handler{Config: c}
 	h.paths = map[string]map[string]func(*exchange){
 		"/v1/chat/completions": {http.MethodPost: h.chat},
+		"/v1/route/explain":    {http.MethodPost: h.explain},
+		"/v1/models":           {http.MethodGet: h.models},
 		"/healthz":             {http.MethodGet: h.health},
 	}
 	return h
@@ -71,6 +72,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", x.id)
 	defer x.fence()
 	methods, ok := h.paths[r.URL.Path]
+	if strings.HasPrefix(r.URL.Path, modelPath) {
+		methods, ok = map[string]func(*exchange){http.MethodGet: h.model}, true
+	}
 	if !ok {
 		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.NotFound, Message: "there is nothing at this path; see the README for those that exist"})
 		return
@@ -88,18 +92,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve(x)
 }
 
-func (h *handler) health(x *exchange) {
-	body, err := json.Marshal(map[string]string{"status": "ok", "version": h.Version, "config_version": h.ConfigVersion, "policy_version": h.PolicyVersion})
-	if err != nil {
-		panic("strings always encode: " + err.Error())
-	}
-	x.committed = true
-	x.w.Header().Set("Content-Type", "application/json")
-	_, _ = x.w.Write(append(body, '\n')) // a client that left needs no answer
-}
-
 func (h *handler) chat(x *exchange) {
-	h.Gateway.Serve(x.r.Context(), gateway.Call{ID: x.id, Key: presentedKey(x.r.Header), Read: x.read}, x)
+	h.Gateway.Serve(x.r.Context(), x.call(), x)
 }
 
 // read reads the body and the control headers.

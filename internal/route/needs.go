@@ -12,7 +12,12 @@ type Needs struct {
 	Features []catalog.Feature
 	// Output is the output limit the client set, in tokens; 0: none.
 	Output int64
+	// Input is a low estimate of the input's tokens: what surely does not fit is left out, what may fit is asked.
+	Input int64
 }
+
+// lowBytesPerToken is more than a token of plain text usually takes, so that the estimate is low.
+const lowBytesPerToken = 6
 
 // NeedsOf reads a request's needs.
 func NeedsOf(r *chat.Request) Needs {
@@ -27,14 +32,17 @@ func NeedsOf(r *chat.Request) Needs {
 		custom = custom || t.Custom
 	}
 	parts := map[chat.PartKind]bool{}
+	text := 0
 	history := false
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		history = history || len(m.Calls) > 0
 		for j := range m.Parts {
 			parts[m.Parts[j].Kind] = true
+			text += len(m.Parts[j].Text)
 		}
 	}
+	n.Input = int64(text / lowBytesPerToken)
 	add(catalog.Tools, len(r.Tools) > 0 || history)
 	add(catalog.CustomTools, custom)
 	add(catalog.ForcedTool, len(r.Tools) > 0 && r.Choice.Forced())
@@ -52,7 +60,7 @@ func NeedsOf(r *chat.Request) Needs {
 	return n
 }
 
-// lacking says why a channel cannot serve the needs; ok is the answer when it can.
+// lacking says why a channel cannot serve the needs; OK when it can.
 func lacking(ch *catalog.Channel, n Needs) Reason {
 	for _, f := range n.Features {
 		if ch.Capabilities.Lacks(f) {
@@ -61,6 +69,9 @@ func lacking(ch *catalog.Channel, n Needs) Reason {
 	}
 	if limit := ch.Capabilities.MaxOutput; limit > 0 && n.Output > limit {
 		return OutputTooLong
+	}
+	if limit := ch.Capabilities.Context; limit > 0 && n.Input+n.Output > limit {
+		return TooLong
 	}
 	return OK
 }

@@ -24,6 +24,8 @@ const (
 	NotAllowed    Reason = "not_allowed"
 	NoCredential  Reason = "no_credential"
 	OutputTooLong Reason = "max_output"
+	TooLong       Reason = "context"
+	BYOKOnly      Reason = "byok_only"
 	Unreachable   Reason = "no_address"
 )
 
@@ -69,11 +71,17 @@ func (p *Plan) String() string {
 var direct = &catalog.Route{}
 
 // Resolve makes the plan of a request for an organization. random draws numbers in [0, 1) for the share of equals.
+//
+// The order is: the requested models, each model's channels, each channel's credentials with the organization's own
+// first, and at last the organization's default model. A channel that serves only those who bring their own key ends
+// the list of its model and bars the default model.
 func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, random func() float64) (*Plan, *fault.Error) {
 	p := &Plan{Policy: direct, Route: string(r.Models[0])}
-	needs := NeedsOf(r)
-	seen := map[*catalog.Channel]bool{}
+	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random}
 	for i, m := range r.Models {
+		if i == 0 && !org.Allows(m) && m != "auto" && org.DefaultWhenDenied && b.known(m) {
+			m = org.DefaultModel
+		}
 		channels, policy := expand(c, org, m)
 		if channels == nil {
 			return nil, unknownModel(r, i)
@@ -81,23 +89,109 @@ func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, ran
 		if i == 0 && policy != nil {
 			p.Policy = policy
 		}
-		if !org.Allows(m) && m != "auto" {
-			if i == 0 {
-				return nil, &fault.Error{Code: fault.ModelNotAllowed, Param: "model", Message: "this key may not call the requested model"}
-			}
-			for _, ch := range flatten(channels) {
-				p.consider(ch, NotAllowed, seen)
-			}
+		if org.Allows(m) || m == "auto" || m == org.DefaultModel {
+			b.models(channels)
 			continue
 		}
-		for _, ofModel := range channels {
-			for _, ch := range order(ofModel, random) {
-				p.add(ch, needs, seen, random)
-			}
+		if i == 0 {
+			return nil, &fault.Error{Code: fault.ModelNotAllowed, Param: "model", Message: "this key may not call the requested model"}
 		}
+		for _, ch := range slices.Concat(channels...) {
+			b.consider(ch, NotAllowed)
+		}
+	}
+	if org.DefaultModel != "" && !b.byokOnly {
+		channels, _ := expand(c, org, org.DefaultModel)
+		b.models(channels)
 	}
 	p.prefer(r.Prefer)
 	return p, nil
+}
+
+// builder adds channels to a plan.
+type builder struct {
+	plan    *Plan
+	catalog *catalog.Catalog
+	org     *catalog.Organization
+	needs   Needs
+	seen    map[*catalog.Channel]bool
+	random  func() float64
+	// byokOnly says that a channel was added that serves only those who bring their own key.
+	byokOnly bool
+}
+
+func (b *builder) known(m chat.RequestedModel) bool {
+	channels, _ := expand(b.catalog, b.org, m)
+	return channels != nil
+}
+
+// models adds the channels of each model in turn.
+func (b *builder) models(all [][]*catalog.Channel) {
+	for _, ofModel := range all {
+		ordered := order(ofModel, b.random)
+		if own := slices.DeleteFunc(slices.Clone(ordered), func(c *catalog.Channel) bool { return !c.BYOKOnly || !b.bringsKey(c) }); len(own) > 0 {
+			for _, ch := range ordered {
+				if !slices.Contains(own, ch) {
+					b.consider(ch, BYOKOnly)
+				}
+			}
+			ordered, b.byokOnly = own, true
+		}
+		for _, ch := range ordered {
+			b.add(ch)
+		}
+	}
+}
+
+// bringsKey reports whether the organization has a key of its own for the channel.
+func (b *builder) bringsKey(ch *catalog.Channel) bool {
+	return slices.ContainsFunc(ch.Credentials, func(c *catalog.Credential) bool { return c.Organization == b.org.Name })
+}
+
+// add looks at one channel and lists its credentials if it can serve.
+func (b *builder) add(ch *catalog.Channel) {
+	if b.seen[ch] {
+		return
+	}
+	reason := lacking(ch, b.needs)
+	credentials := b.credentials(ch)
+	switch {
+	case reason != OK:
+	case ch.Provider.BaseURL == "":
+		reason = Unreachable
+	case len(credentials) == 0:
+		reason = NoCredential
+	}
+	b.consider(ch, reason)
+	if reason != OK {
+		return
+	}
+	for _, cred := range credentials {
+		b.plan.Candidates = append(b.plan.Candidates, Candidate{Channel: ch, Credential: cred})
+	}
+}
+
+// credentials are those that the organization may use: its own first, then the platform's.
+func (b *builder) credentials(ch *catalog.Channel) []*catalog.Credential {
+	var own, platform []*catalog.Credential
+	for _, c := range ch.Credentials {
+		switch {
+		case c.Organization == b.org.Name:
+			own = append(own, c)
+		case c.Organization == "" && !ch.BYOKOnly:
+			platform = append(platform, c)
+		}
+	}
+	weight := func(c *catalog.Credential) float64 { return c.Weight }
+	return append(slices.Clip(drawn(own, weight, b.random)), drawn(platform, weight, b.random)...)
+}
+
+func (b *builder) consider(ch *catalog.Channel, why Reason) {
+	if b.seen[ch] {
+		return
+	}
+	b.seen[ch] = true
+	b.plan.Considered = append(b.plan.Considered, Considered{Channel: ch.Name, Reason: why})
 }
 
 func unknownModel(r *chat.Request, i int) *fault.Error {
@@ -112,7 +206,7 @@ func unknownModel(r *chat.Request, i int) *fault.Error {
 // expand resolves a requested name into the channels of each of its models, in order; nil when the name is unknown.
 func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel) ([][]*catalog.Channel, *catalog.Route) {
 	if m == "auto" {
-		var all [][]*catalog.Channel
+		all := [][]*catalog.Channel{}
 		for _, own := range org.Models {
 			if own != "*" {
 				more, _ := expand(c, org, own)
@@ -132,36 +226,6 @@ func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel
 		return [][]*catalog.Channel{channels}, nil
 	}
 	return nil, nil
-}
-
-func (p *Plan) add(ch *catalog.Channel, needs Needs, seen map[*catalog.Channel]bool, random func() float64) {
-	if seen[ch] {
-		return
-	}
-	reason := lacking(ch, needs)
-	switch {
-	case reason != OK:
-	case ch.Provider.BaseURL == "":
-		reason = Unreachable
-	case len(ch.Credentials) == 0:
-		reason = NoCredential
-	}
-	p.consider(ch, reason, seen)
-	if reason != OK {
-		return
-	}
-	weight := func(c *catalog.Credential) float64 { return c.Weight }
-	for _, cred := range drawn(ch.Credentials, weight, random) {
-		p.Candidates = append(p.Candidates, Candidate{Channel: ch, Credential: cred})
-	}
-}
-
-func (p *Plan) consider(ch *catalog.Channel, why Reason, seen map[*catalog.Channel]bool) {
-	if seen[ch] {
-		return
-	}
-	seen[ch] = true
-	p.Considered = append(p.Considered, Considered{Channel: ch.Name, Reason: why})
 }
 
 // prefer moves one channel to the front, among the candidates only: a channel that cannot serve stays out.
@@ -205,8 +269,6 @@ func drawn[T any](in []T, weight func(T) float64, random func() float64) []T {
 	}
 	return out
 }
-
-func flatten(lists [][]*catalog.Channel) []*catalog.Channel { return slices.Concat(lists...) }
 
 func boolInt(b bool) int {
 	if b {

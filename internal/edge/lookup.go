@@ -1,0 +1,103 @@
+package edge
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"spillway/internal/catalog"
+	"spillway/internal/chat"
+	"spillway/internal/fault"
+	"spillway/internal/gateway"
+)
+
+// modelPath is followed by a model's id, which may hold slashes.
+const modelPath = "/v1/models/"
+
+// health says that the process lives, and which versions it runs. It needs no key and touches nothing.
+func (h *handler) health(x *exchange) {
+	x.answer(map[string]string{"status": "ok", "version": h.Version, "config_version": h.ConfigVersion, "policy_version": h.PolicyVersion})
+}
+
+// explain shows the candidates of a request without calling any.
+func (h *handler) explain(x *exchange) {
+	e, err := h.Gateway.Explain(x.call())
+	if err != nil {
+		x.Refuse(gateway.Head{}, err)
+		return
+	}
+	x.answer(e)
+}
+
+// modelObject is OpenAI's model object, with our capabilities beside it.
+type modelObject struct {
+	ID           chat.RequestedModel `json:"id"`
+	Object       string              `json:"object"`
+	Created      int64               `json:"created"`
+	OwnedBy      string              `json:"owned_by"`
+	Kind         string              `json:"kind"`
+	Capabilities capabilities        `json:"capabilities"`
+}
+
+type capabilities struct {
+	Cannot    []catalog.Feature `json:"cannot"`
+	Context   int64             `json:"context,omitempty"`
+	MaxOutput int64             `json:"max_output,omitempty"`
+}
+
+func objectOf(m gateway.Model) modelObject {
+	o := modelObject{ID: m.ID, Object: "model", OwnedBy: strings.Join(m.Providers, ","), Kind: "model",
+		Capabilities: capabilities{Cannot: append([]catalog.Feature{}, m.Cannot...), Context: m.Context, MaxOutput: m.MaxOutput}}
+	if m.Route {
+		o.OwnedBy, o.Kind = "spillway", "route"
+	}
+	return o
+}
+
+// models lists what the key may call.
+func (h *handler) models(x *exchange) {
+	list, err := h.Gateway.Models(x.call())
+	if err != nil {
+		x.Refuse(gateway.Head{}, err)
+		return
+	}
+	data := make([]modelObject, 0, len(list))
+	for _, m := range list {
+		data = append(data, objectOf(m))
+	}
+	x.answer(map[string]any{"object": "list", "data": data})
+}
+
+// model shows one of them.
+func (h *handler) model(x *exchange) {
+	list, err := h.Gateway.Models(x.call())
+	if err != nil {
+		x.Refuse(gateway.Head{}, err)
+		return
+	}
+	id := chat.RequestedModel(strings.TrimPrefix(x.r.URL.Path, modelPath))
+	for _, m := range list {
+		if m.ID == id {
+			x.answer(objectOf(m))
+			return
+		}
+	}
+	x.Refuse(gateway.Head{}, &fault.Error{Code: fault.ModelNotFound, Param: "model", Message: "this key may call no route or model of this id; see GET /v1/models"})
+}
+
+// call is the request as the gateway takes it.
+func (x *exchange) call() gateway.Call {
+	return gateway.Call{ID: x.id, Key: presentedKey(x.r.Header), Read: x.read}
+}
+
+// answer writes a value as a plain JSON answer.
+func (x *exchange) answer(v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic("our own values always encode: " + err.Error())
+	}
+	x.committed = true
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(http.StatusOK)
+	_, _ = x.w.Write(append(body, '\n')) // a client that left needs no answer
+}
