@@ -35,6 +35,7 @@ const (
 	KeyOutcome           = "outcome"
 	KeyFallback          = "fallback"
 	KeyStream            = "stream"
+	KeyTags              = "tags"
 	KeyPromptTokens      = "prompt_tokens"
 	KeyCompletionTokens  = "completion_tokens"
 	KeyCachedTokens      = "cached_tokens"

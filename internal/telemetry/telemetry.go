@@ -6,6 +6,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"spillway/internal/chat"
@@ -51,6 +53,7 @@ type Attempt struct {
 	Usage            *chat.Usage
 	PolicyVersion    string
 	Remedy           string
+	Tags             map[string]string
 }
 
 // Attempt records an upstream call.
@@ -72,6 +75,7 @@ func (r *Recorder) Attempt(a Attempt) {
 	if a.HintSource != "" {
 		attrs = append(attrs, slog.Float64(KeyHintMS, millis(a.Hint)), slog.String(KeyHintSource, a.HintSource))
 	}
+	attrs = append(attrs, tags(a.Tags))
 	attrs = append(attrs, usageAttrs(a.Usage)...)
 	level := slog.LevelInfo
 	if a.Class != "" {
@@ -111,9 +115,7 @@ func (r *Recorder) Request(q Request) {
 		slog.String(KeyServedModel, string(q.Served)), slog.Int(KeyAttempts, q.Attempts), slog.Bool(KeyFallback, q.Fallback),
 		slog.Bool(KeyStream, q.Stream), slog.Float64(KeyDurationMS, millis(q.Duration)), slog.Float64(KeyAddedMS, millis(q.Added)),
 		slog.String(KeyPolicyVersion, q.PolicyVersion)}
-	for name, value := range q.Tags {
-		attrs = append(attrs, slog.String("tag_"+name, value))
-	}
+	attrs = append(attrs, tags(q.Tags))
 	if q.Cause != "" {
 		attrs = append(attrs, slog.String(KeyCause, q.Cause))
 	}
@@ -135,6 +137,15 @@ func (r *Recorder) Panicked(requestID, value, stack string) {
 // Notice records a finding about the configuration.
 func (r *Recorder) Notice(text string) {
 	r.log.LogAttrs(context.Background(), slog.LevelWarn, "configuration_notice", slog.String(KeyCause, text))
+}
+
+// tags are a client's own labels, in a group of their own: they cannot hide a key of ours. No tags give no attribute.
+func tags(m map[string]string) slog.Attr {
+	attrs := make([]slog.Attr, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		attrs = append(attrs, slog.String(name, m[name]))
+	}
+	return slog.Attr{Key: KeyTags, Value: slog.GroupValue(attrs...)}
 }
 
 func usageAttrs(u *chat.Usage) []slog.Attr {
