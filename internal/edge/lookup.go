@@ -70,19 +70,16 @@ func (h *handler) models(x *exchange) {
 
 // model shows one of them.
 func (h *handler) model(x *exchange) {
-	list, err := h.Gateway.Models(x.call())
-	if err != nil {
-		x.Refuse(gateway.Head{}, err)
+	m, ok, err := h.Gateway.Model(x.call(), chat.RequestedModel(strings.TrimPrefix(x.r.URL.Path, modelPath)))
+	switch {
+	case err != nil:
+	case ok:
+		x.answer(objectOf(m))
 		return
+	default:
+		err = &fault.Error{Code: fault.ModelNotFound, Param: "model", Message: "this key may call no route or model of this id; see GET /v1/models"}
 	}
-	id := chat.RequestedModel(strings.TrimPrefix(x.r.URL.Path, modelPath))
-	for _, m := range list {
-		if m.ID == id {
-			x.answer(objectOf(m))
-			return
-		}
-	}
-	x.Refuse(gateway.Head{}, &fault.Error{Code: fault.ModelNotFound, Param: "model", Message: "this key may call no route or model of this id; see GET /v1/models"})
+	x.Refuse(gateway.Head{}, err)
 }
 
 // call is the request as the gateway takes it.

@@ -107,6 +107,24 @@ func (g *Gateway) Models(call Call) ([]Model, *fault.Error) {
 	return out, nil
 }
 
+// Model describes one route or model that a key may call, also as provider/model; ok is false when there is none.
+func (g *Gateway) Model(call Call, id chat.RequestedModel) (m Model, ok bool, err *fault.Error) {
+	list, err := g.Models(call)
+	if err != nil {
+		return Model{}, false, err
+	}
+	for _, m := range list {
+		if m.ID == id {
+			return m, true, nil
+		}
+	}
+	channels := g.Catalog.ByModel(id)
+	if len(channels) == 0 || !slices.ContainsFunc(list, func(m Model) bool { return string(m.ID) == string(channels[0].Model) }) {
+		return Model{}, false, nil
+	}
+	return describeModel(id, channels), true, nil
+}
+
 // describeModel sums up the channels of a model: it can do what one of them can.
 func describeModel(id chat.RequestedModel, channels []*catalog.Channel) Model {
 	m := Model{ID: id}

@@ -79,17 +79,18 @@ func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, ran
 	p := &Plan{Policy: direct, Route: string(r.Models[0])}
 	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random}
 	for i, m := range r.Models {
-		if i == 0 && !org.Allows(m) && m != "auto" && org.DefaultWhenDenied && b.known(m) {
-			m = org.DefaultModel
-		}
 		channels, policy := expand(c, org, m)
+		if i == 0 && channels != nil && org.DefaultWhenDenied && !b.allows(m, channels) {
+			m = org.DefaultModel
+			channels, policy = expand(c, org, m)
+		}
 		if channels == nil {
 			return nil, unknownModel(r, i)
 		}
 		if i == 0 && policy != nil {
 			p.Policy = policy
 		}
-		if org.Allows(m) || m == "auto" || m == org.DefaultModel {
+		if b.allows(m, channels) {
 			b.models(channels)
 			continue
 		}
@@ -120,9 +121,12 @@ type builder struct {
 	byokOnly bool
 }
 
-func (b *builder) known(m chat.RequestedModel) bool {
-	channels, _ := expand(b.catalog, b.org, m)
-	return channels != nil
+// allows reports whether the organization may call a name: itself, or as provider/model of a model that it may call.
+func (b *builder) allows(m chat.RequestedModel, channels [][]*catalog.Channel) bool {
+	if b.org.Allows(m) || m == "auto" || (m != "" && m == b.org.DefaultModel) {
+		return true
+	}
+	return b.catalog.Routes[m] == nil && len(channels) == 1 && b.org.Allows(chat.RequestedModel(channels[0][0].Model))
 }
 
 // models adds the channels of each model in turn.
