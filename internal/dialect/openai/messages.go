@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -23,10 +24,9 @@ func (p *parser) messages() {
 	}
 	p.req.Messages = make([]chat.Message, 0, len(items))
 	for i, item := range items {
-		if p.err != nil {
+		if p.message(fmt.Sprintf("messages[%d]", i), item); p.err != nil {
 			return
 		}
-		p.message(fmt.Sprintf("messages[%d]", i), item)
 	}
 	p.pairs()
 }
@@ -56,19 +56,11 @@ func (p *parser) message(at string, v gjson.Result) {
 	p.req.Messages = append(p.req.Messages, m)
 }
 
-// text reads an optional string.
-func (p *parser) text(at string, v gjson.Result) string {
-	if v.Exists() && v.Type != gjson.String && v.Type != gjson.Null {
-		p.fail(at, "must be a string")
-	}
-	return v.Str
-}
-
 func (p *parser) content(at string, v gjson.Result, m chat.Message) []chat.Part {
 	switch {
 	case v.Type == gjson.String:
 		return []chat.Part{{Kind: chat.TextPart, Text: v.Str}}
-	case !v.Exists() || v.Type == gjson.Null:
+	case !optional(v):
 		if m.Role != chat.Assistant && m.Role != functionRole {
 			p.fail(at, "is required")
 		}
@@ -96,12 +88,13 @@ func (p *parser) part(at string, v gjson.Result, role chat.Role) chat.Part {
 	case kind == "refusal" && role == chat.Assistant:
 		return chat.Part{Kind: chat.RefusalPart, Text: p.required(at+".refusal", v.Get("refusal"))}
 	case kind == "image_url" && role == chat.User:
-		return chat.Part{Kind: chat.ImagePart, URL: p.required(at+".image_url.url", v.Get("image_url.url")), Detail: v.Get("image_url.detail").String()}
+		return chat.Part{Kind: chat.ImagePart, URL: p.required(at+".image_url.url", v.Get("image_url.url")), Detail: p.text(at+".image_url.detail", v.Get("image_url.detail"))}
 	case kind == "input_audio" && role == chat.User:
 		return chat.Part{Kind: chat.AudioPart, Data: p.required(at+".input_audio.data", v.Get("input_audio.data")),
 			Encoding: p.required(at+".input_audio.format", v.Get("input_audio.format"))}
 	case kind == "file" && role == chat.User:
-		part := chat.Part{Kind: chat.FilePart, Data: v.Get("file.file_data").String(), FileID: v.Get("file.file_id").String(), FileName: v.Get("file.filename").String()}
+		part := chat.Part{Kind: chat.FilePart, Data: p.text(at+".file.file_data", v.Get("file.file_data")),
+			FileID: p.text(at+".file.file_id", v.Get("file.file_id")), FileName: p.text(at+".file.filename", v.Get("file.filename"))}
 		if part.Data == "" && part.FileID == "" {
 			p.fail(at+".file", "needs file_data or file_id")
 		}
@@ -112,15 +105,8 @@ func (p *parser) part(at string, v gjson.Result, role chat.Role) chat.Part {
 	}
 }
 
-func (p *parser) required(at string, v gjson.Result) string {
-	if v.Type != gjson.String {
-		p.fail(at, "is required and must be a string")
-	}
-	return v.Str
-}
-
 func (p *parser) toolCalls(at string, v gjson.Result) []chat.ToolCall {
-	if !v.Exists() || v.Type == gjson.Null {
+	if !optional(v) {
 		return nil
 	}
 	if !v.IsArray() {
@@ -129,59 +115,72 @@ func (p *parser) toolCalls(at string, v gjson.Result) []chat.ToolCall {
 	}
 	var calls []chat.ToolCall
 	for i, item := range v.Array() {
-		here := fmt.Sprintf("%s[%d]", at, i)
-		c := chat.ToolCall{ID: p.required(here+".id", item.Get("id"))}
-		if item.Get("type").String() == "custom" {
-			c.Name, c.Arguments = p.required(here+".custom.name", item.Get("custom.name")), item.Get("custom.input").String()
-		} else {
-			c.Name, c.Arguments = p.required(here+".function.name", item.Get("function.name")), p.text(here+".function.arguments", item.Get("function.arguments"))
-		}
-		if c.ID == "" {
-			p.fail(here+".id", "must not be empty")
-		}
-		calls = append(calls, c)
+		calls = append(calls, p.toolCall(fmt.Sprintf("%s[%d]", at, i), item))
 	}
 	return calls
 }
 
-// pairs checks that tool calls and tool messages belong together: every call of an assistant turn is answered before
-// the next turn, and no tool message answers a call that was not made.
+func (p *parser) toolCall(at string, v gjson.Result) chat.ToolCall {
+	c := chat.ToolCall{ID: p.required(at+".id", v.Get("id"))}
+	if c.ID == "" {
+		p.fail(at+".id", "must not be empty")
+	}
+	switch v.Get("type").String() {
+	case "custom":
+		c.Name, c.Arguments = p.required(at+".custom.name", v.Get("custom.name")), p.text(at+".custom.input", v.Get("custom.input"))
+	case "", "function":
+		c.Name, c.Arguments = p.required(at+".function.name", v.Get("function.name")), p.text(at+".function.arguments", v.Get("function.arguments"))
+		if c.Arguments == "" {
+			c.Arguments = "{}"
+		}
+	default:
+		p.fail(at+".type", "must be function or custom")
+	}
+	return c
+}
+
+// pairs checks that tool calls and tool messages belong together: every call of an assistant turn is answered once
+// before the next turn, and no tool message answers a call that was not made.
 func (p *parser) pairs() {
-	open := map[string]bool{}
+	var turn int              // the last assistant turn
+	open := map[string]bool{} // its calls: whether they wait for an answer
 	for i, m := range p.req.Messages {
 		if m.Role == chat.ToolRole {
 			if !open[m.CallID] {
-				p.fail(fmt.Sprintf("messages[%d].tool_call_id", i), "answers no tool call of the assistant turn before it")
+				p.fail(fmt.Sprintf("messages[%d].tool_call_id", i), "answers no open tool call of the assistant turn before it")
 				return
 			}
 			open[m.CallID] = false
 			continue
 		}
-		p.unanswered(i-1, open)
+		p.unanswered(turn, open)
 		clear(open)
-		for _, c := range m.Calls {
+		turn = i
+		for n, c := range m.Calls {
+			if open[c.ID] {
+				p.fail(fmt.Sprintf("messages[%d].tool_calls[%d].id", i, n), "is used twice in this turn")
+				return
+			}
 			open[c.ID] = true
 		}
 	}
-	p.unanswered(len(p.req.Messages)-1, open)
+	p.unanswered(turn, open)
 }
 
-func (p *parser) unanswered(at int, open map[string]bool) {
-	var missing []string
-	for id, waiting := range open {
-		if waiting {
-			missing = append(missing, id)
+// unanswered names the first call of a turn that waits for an answer.
+func (p *parser) unanswered(turn int, open map[string]bool) {
+	for n, c := range p.req.Messages[turn].Calls {
+		if open[c.ID] {
+			p.fail(fmt.Sprintf("messages[%d].tool_calls[%d]", turn, n), "the tool call %q has no tool message that answers it", clipped(c.ID))
+			return
 		}
 	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		p.fail(fmt.Sprintf("messages[%d]", at), "the tool call %q has no tool message that answers it", clipped(missing[0]))
-	}
 }
 
+// clipped bounds what a message repeats of the client's own words.
 func clipped(s string) string {
 	if len(s) > 64 {
-		return s[:64] + "…"
+		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
 	return s
 }

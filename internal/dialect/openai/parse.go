@@ -101,11 +101,30 @@ func badJSON(err error) *fault.Error {
 	if !errors.As(err, &syntactic) {
 		return fault.Invalid("body", "the body is not valid JSON")
 	}
-	what := "is not valid JSON"
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		what = "holds a name twice"
+		param := path(syntactic.JSONPointer)
+		return fault.Invalid(param, fmt.Sprintf("%s: is given twice, the second time at byte %d of the body", param, syntactic.ByteOffset))
 	}
-	return fault.Invalid("body", fmt.Sprintf("the body %s at byte %d", what, syntactic.ByteOffset))
+	return fault.Invalid("body", fmt.Sprintf("the body is not valid JSON at byte %d", syntactic.ByteOffset))
+}
+
+// path writes a JSON pointer as errors name a field: messages[0].role.
+func path(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range pointer.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			b.WriteString("[" + token + "]")
+		case b.Len() == 0:
+			b.WriteString(token)
+		default:
+			b.WriteString("." + token)
+		}
+	}
+	if b.Len() == 0 { // the name is empty
+		return "body"
+	}
+	return clipped(b.String())
 }
 
 // depth is how deep a JSON text nests; text inside strings does not count.
@@ -252,15 +271,13 @@ func (p *parser) flags() {
 	p.req.Store = p.boolean("store")
 	p.boolean("parallel_tool_calls")
 	if v, ok := p.get("stream_options"); ok {
-		switch usage := v.Get("include_usage"); {
+		switch {
 		case !v.IsObject():
 			p.fail("stream_options", "must be an object")
 		case !p.req.Stream:
 			p.fail("stream_options", "is only allowed with stream: true")
-		case usage.Exists() && usage.Type != gjson.Null && !usage.IsBool():
-			p.fail("stream_options.include_usage", "must be true or false")
 		default:
-			p.req.IncludeUsage = usage.Bool()
+			p.req.IncludeUsage = p.flag("stream_options.include_usage", v.Get("include_usage"))
 		}
 	}
 	for _, name := range []string{"user", "service_tier", "verbosity", "safety_identifier", "prompt_cache_key"} {
@@ -268,10 +285,8 @@ func (p *parser) flags() {
 			p.fail(name, "must be a string")
 		}
 	}
-	for _, name := range []string{"metadata"} {
-		if v, ok := p.get(name); ok && !v.IsObject() {
-			p.fail(name, "must be an object")
-		}
+	if v, ok := p.get("metadata"); ok && !v.IsObject() {
+		p.fail("metadata", "must be an object")
 	}
 }
 
@@ -301,6 +316,33 @@ func (p *parser) boolean(name string) bool {
 		p.fail(name, "must be true or false")
 	}
 	return ok && v.Bool()
+}
+
+// optional reports whether a nested value is given, null counting as absent.
+func optional(v gjson.Result) bool { return v.Exists() && v.Type != gjson.Null }
+
+// text reads an optional nested string.
+func (p *parser) text(at string, v gjson.Result) string {
+	if optional(v) && v.Type != gjson.String {
+		p.fail(at, "must be a string")
+	}
+	return v.Str
+}
+
+// flag reads an optional nested boolean.
+func (p *parser) flag(at string, v gjson.Result) bool {
+	if optional(v) && !v.IsBool() {
+		p.fail(at, "must be true or false")
+	}
+	return v.IsBool() && v.Bool()
+}
+
+// required reads a nested string that must be there.
+func (p *parser) required(at string, v gjson.Result) string {
+	if v.Type != gjson.String {
+		p.fail(at, "is required and must be a string")
+	}
+	return v.Str
 }
 
 // oneOf writes a closed set for a message.

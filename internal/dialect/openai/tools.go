@@ -19,25 +19,30 @@ func (p *parser) tools() {
 		return
 	}
 	for i, item := range v.Array() {
-		at := fmt.Sprintf("tools[%d]", i)
-		switch item.Get("type").String() {
-		case "function":
-			f := item.Get("function")
-			t := chat.Tool{Name: p.toolName(at+".function.name", f.Get("name")), Description: p.text(at+".function.description", f.Get("description")),
-				Strict: f.Get("strict").Bool()}
-			switch params := f.Get("parameters"); {
-			case params.IsObject():
-				t.Parameters = []byte(params.Raw)
-			case params.Exists() && params.Type != gjson.Null:
-				p.fail(at+".function.parameters", "must be a JSON schema object")
-			}
-			p.req.Tools = append(p.req.Tools, t)
-		case "custom":
-			p.req.Tools = append(p.req.Tools, chat.Tool{Custom: true, Name: p.toolName(at+".custom.name", item.Get("custom.name")),
-				Description: item.Get("custom.description").String()})
-		default:
-			p.fail(at+".type", "must be function or custom")
+		p.req.Tools = append(p.req.Tools, p.tool(fmt.Sprintf("tools[%d]", i), item))
+	}
+}
+
+func (p *parser) tool(at string, v gjson.Result) chat.Tool {
+	switch v.Get("type").String() {
+	case "function":
+		f := v.Get("function")
+		at += ".function"
+		t := chat.Tool{Name: p.toolName(at+".name", f.Get("name")), Description: p.text(at+".description", f.Get("description")),
+			Strict: p.flag(at+".strict", f.Get("strict"))}
+		switch params := f.Get("parameters"); {
+		case params.IsObject():
+			t.Parameters = []byte(params.Raw)
+		case optional(params):
+			p.fail(at+".parameters", "must be a JSON schema object")
 		}
+		return t
+	case "custom":
+		return chat.Tool{Custom: true, Name: p.toolName(at+".custom.name", v.Get("custom.name")),
+			Description: p.text(at+".custom.description", v.Get("custom.description"))}
+	default:
+		p.fail(at+".type", "must be function or custom")
+		return chat.Tool{}
 	}
 }
 
@@ -60,24 +65,32 @@ func (p *parser) toolChoice() {
 	if !ok {
 		return
 	}
+	kind := v.Get("type").String()
 	switch {
 	case v.Type == gjson.String && slices.Contains([]string{"auto", "none", "required"}, v.Str):
 		p.req.Choice.Mode = chat.ChoiceMode(v.Str)
-	case v.IsObject() && v.Get("type").String() == "allowed_tools":
+	case kind == "allowed_tools":
 		p.req.Choice.Mode = chat.ChoiceAllowed
-	case v.IsObject():
-		name := v.Get(v.Get("type").String() + ".name").String()
-		if !slices.ContainsFunc(p.req.Tools, func(t chat.Tool) bool { return t.Name == name }) {
-			p.fail("tool_choice", "names a tool that is not in tools")
-			return
+		if !v.Get("allowed_tools").IsObject() {
+			p.fail("tool_choice.allowed_tools", "is required and must be an object")
 		}
-		p.req.Choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: name}
+	case kind == "function" || kind == "custom":
+		p.namedTool("tool_choice."+kind+".name", v.Get(kind+".name"))
+		return
 	default:
-		p.fail("tool_choice", "must be auto, none, required, or an object that names a tool")
+		p.fail("tool_choice", "must be auto, none, required, or an object of the type function, custom or allowed_tools")
 	}
 	if p.req.Choice.Forced() && len(p.req.Tools) == 0 {
 		p.fail("tool_choice", "demands a tool, but tools is empty")
 	}
+}
+
+func (p *parser) namedTool(at string, v gjson.Result) {
+	name := p.required(at, v)
+	if !slices.ContainsFunc(p.req.Tools, func(t chat.Tool) bool { return t.Name == name }) {
+		p.fail(at, "names a tool that is not in tools")
+	}
+	p.req.Choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: name}
 }
 
 func (p *parser) format() {
@@ -91,7 +104,7 @@ func (p *parser) format() {
 		p.req.Format = &chat.Format{Kind: chat.FormatObject}
 	case "json_schema":
 		s := v.Get("json_schema")
-		f := &chat.Format{Kind: chat.FormatSchema, Name: p.toolName("response_format.json_schema.name", s.Get("name")), Strict: s.Get("strict").Bool()}
+		f := &chat.Format{Kind: chat.FormatSchema, Name: p.toolName("response_format.json_schema.name", s.Get("name")), Strict: p.flag("response_format.json_schema.strict", s.Get("strict"))}
 		if schema := s.Get("schema"); schema.IsObject() {
 			f.Schema = []byte(schema.Raw)
 		} else {
