@@ -149,7 +149,7 @@ func TestOwnTemplate(t *testing.T) {
 		logicalID: "GatewayFunction",
 		memoryMB:  256,
 		timeout:   900 * time.Second,
-		env:       map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": ""},
+		env:       map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_DIGEST_KEY": "", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": ""},
 		url:       &functionURL{authType: "NONE", stream: true},
 	}}
 	if !reflect.DeepEqual(functions, want) {

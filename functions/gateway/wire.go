@@ -1,6 +1,7 @@
 package main
 
 import (
+	cryptorand "crypto/rand"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -33,6 +34,10 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		return nil, fmt.Errorf("loading the configuration %s:\n%w", s.ConfigPath, err)
 	}
 	policy := fault.Default()
+	digestKey := []byte(s.DigestKey.Reveal())
+	if len(digestKey) == 0 {
+		digestKey = []byte(cryptorand.Text())
+	}
 	recorder := telemetry.New(records, s.LogLevel)
 	for _, n := range config.Notices {
 		recorder.Notice(n)
@@ -43,6 +48,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
 		Policy:    policy,
 		Recorder:  recorder,
+		DigestKey: digestKey,
 		Random:    rand.Float64,
 	}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,

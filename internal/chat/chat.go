@@ -67,6 +67,9 @@ type Request struct {
 	// Store says that the provider keeps the answer (`store: true`), which makes the work unsafe to repeat.
 	Store bool
 
+	// User and Conversation are the client's ids of whom the request is for; records show keyed digests of them only.
+	User, Conversation string
+
 	// Members are the top-level members of the client's body in the order written, without those that only the
 	// gateway reads (models, fallback_models, prefer). An encoder of the same Dialect writes its body from them.
 	Members []Member

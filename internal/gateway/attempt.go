@@ -11,6 +11,7 @@ import (
 	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
+	"spillway/internal/redact"
 	"spillway/internal/retry"
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
@@ -240,9 +241,20 @@ func (g *Gateway) note(j *journey, cand *route.Candidate, started time.Time, f *
 	describe(&a, f, rule)
 	a.Decision, a.Reason, a.Wait = string(d.Step), string(d.Reason), d.Wait
 	g.Recorder.Attempt(a)
+	g.Recorder.Decision(telemetry.Decision{Attempt: a, Action: fmt.Sprintf("%s.%d", j.call.ID, j.progress.Attempts), Operation: "chat",
+		Eligible: j.limits.Eligible(rule), BodyDigest: g.bodyDigest(j.req)})
 	if rule.Alert {
-		g.Recorder.Alert(string(f.Class), p, cand.Credential.Alias, rule.Remedy)
+		g.Recorder.Alert(time.Now(), string(f.Class), p, cand.Credential.Alias, rule.Remedy)
 	}
+}
+
+// bodyDigest tells the same body from another one.
+func (g *Gateway) bodyDigest(r *chat.Request) string {
+	body := make([]byte, 0, r.Size)
+	for _, m := range r.Members {
+		body = append(append(append(body, m.Name...), ':'), m.Value...)
+	}
+	return redact.Digest(g.DigestKey, body)
 }
 
 func (g *Gateway) attemptRecord(j *journey, cand *route.Candidate, started time.Time, f *fault.Failure) telemetry.Attempt {

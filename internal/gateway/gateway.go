@@ -13,6 +13,7 @@ import (
 	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
+	"spillway/internal/redact"
 	"spillway/internal/retry"
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
@@ -28,6 +29,8 @@ type Gateway struct {
 	Providers map[string]provider.Provider
 	Policy    *fault.Policy
 	Recorder  *telemetry.Recorder
+	// DigestKey keys the digests of bodies and user ids in records.
+	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
 	Random func() float64
 }
@@ -244,6 +247,7 @@ func (g *Gateway) record(j *journey) {
 	}
 	if j.req != nil {
 		q.Stream = j.req.Stream
+		q.User, q.Conversation = g.digest(j.req.User), g.digest(j.req.Conversation)
 	}
 	if j.route != nil {
 		q.Route = j.route.Route
@@ -251,7 +255,16 @@ func (g *Gateway) record(j *journey) {
 	if j.lastCand != nil {
 		q.Provider = j.lastCand.Channel.Provider.Name
 	}
+	if j.err != nil {
+		q.Class = string(j.err.Class)
+	}
 	if f := j.answered; f != nil {
+		if f.broken != nil {
+			q.Class = string(f.broken.Class)
+		}
+		if !f.content.IsZero() {
+			q.FirstContent = f.content.Sub(j.start)
+		}
 		q.Served, q.Usage, q.Added = f.served, f.usage, f.started.Sub(j.start)
 		q.Fallback = f.cand.Channel != j.route.Candidates[0].Channel
 	}
@@ -259,4 +272,12 @@ func (g *Gateway) record(j *journey) {
 		q.Cause = j.err.Error()
 	}
 	g.Recorder.Request(q)
+}
+
+// digest is a keyed digest of a client's id; empty for none.
+func (g *Gateway) digest(id string) string {
+	if id == "" {
+		return ""
+	}
+	return redact.Digest(g.DigestKey, []byte(id))
 }

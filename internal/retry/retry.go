@@ -68,6 +68,18 @@ func For(r *catalog.Route) Limits {
 // fallsBack reports whether the route lets a class fall back that fails fast by default.
 func (l Limits) fallsBack(c fault.Class) bool { return l.FallbackOnAny || l.FallbackOn[c] }
 
+// Eligible reports whether a class may move to another candidate at all.
+func (l Limits) Eligible(rule fault.Rule) bool {
+	switch {
+	case l.NoFallbackOn[rule.Class], rule.Action == fault.Stop:
+		return false
+	case rule.Action == fault.Fail, rule.Action == fault.NextCredential:
+		return l.fallsBack(rule.Class)
+	default:
+		return true
+	}
+}
+
 // retries is how often a candidate may be called again after a failure of the class.
 func (l Limits) retries(c fault.Class) int {
 	if n, ok := l.Retries[c]; ok {

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+
+	"spillway/internal/redact"
 )
 
-// The names of the environment. The template sets the first three.
+// The names of the environment. The template sets those that Names lists.
 const (
 	// Config is the path of the configuration; a relative one counts from LAMBDA_TASK_ROOT, or from the working
 	// directory outside Lambda. Default: gateway.json.
@@ -19,6 +21,9 @@ const (
 	LogLevel = "SPILLWAY_LOG_LEVEL"
 	// Simulator is the address of the simulated provider, for development; the sample configuration refers to it.
 	Simulator = "SPILLWAY_SIMULATOR_URL"
+	// DigestKey keys the digests of bodies and user ids in records. Empty: a random key for each environment, so that
+	// digests can be compared within one environment only.
+	DigestKey = "SPILLWAY_DIGEST_KEY"
 	// Addr makes the function a plain HTTP server on this address instead of a Lambda.
 	Addr = "SPILLWAY_ADDR"
 
@@ -27,7 +32,7 @@ const (
 )
 
 // Names are the variables that the template must know.
-func Names() []string { return []string{Config, LogLevel, Simulator} }
+func Names() []string { return []string{Config, LogLevel, Simulator, DigestKey} }
 
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
@@ -36,6 +41,8 @@ type Settings struct {
 	// ConfigPath is absolute or relative to the working directory.
 	ConfigPath string
 	LogLevel   slog.Level
+	// DigestKey may be empty: then the caller makes one.
+	DigestKey redact.Secret
 	// Addr is where to listen as a plain HTTP server; empty inside Lambda.
 	Addr string
 }
@@ -57,6 +64,9 @@ func Load(getenv func(string) string) (Settings, error) {
 			problems = append(problems, fmt.Errorf("%s: %q is not one of: debug, info, warn, error", LogLevel, text))
 		}
 		s.LogLevel = level
+	}
+	if key := getenv(DigestKey); key != "" {
+		s.DigestKey = redact.NewSecret(key)
 	}
 	s.Addr = getenv(Addr)
 	switch inLambda := getenv(runtimeAPI) != ""; {

@@ -8,17 +8,36 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"spillway/internal/chat"
 )
 
 // Recorder writes records. It is safe for concurrent use.
-type Recorder struct{ log *slog.Logger }
+type Recorder struct {
+	log, metrics *slog.Logger
 
-// New makes a recorder that writes JSON lines of the level and above.
+	mu      sync.Mutex
+	alerted map[string]time.Time // by reason and credential: when it was last told
+}
+
+// New makes a recorder that writes JSON lines: records of the level and above, and metrics always.
 func New(w io.Writer, level slog.Level) *Recorder {
-	return &Recorder{log: slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))}
+	w = &lockedWriter{w: w}
+	return &Recorder{log: slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), metrics: metricLog(w), alerted: map[string]time.Time{}}
+}
+
+// lockedWriter keeps the lines of two loggers apart.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 // Attempt is one physical upstream call, finished.
@@ -105,6 +124,12 @@ type Request struct {
 	Tags          map[string]string
 	// Cause is our own error text for a fault of ours; empty otherwise.
 	Cause string
+	// Class is the class that ended the request; empty when it was answered.
+	Class string
+	// FirstContent is the time from the request's start to the first content; 0: there was none.
+	FirstContent time.Duration
+	// User and Conversation are keyed digests; empty: the client named none.
+	User, Conversation string
 }
 
 // Request records a client call.
@@ -120,13 +145,86 @@ func (r *Recorder) Request(q Request) {
 		attrs = append(attrs, slog.String(KeyCause, q.Cause))
 	}
 	attrs = append(attrs, usageAttrs(q.Usage)...)
+	for _, a := range []slog.Attr{slog.String(KeyClass, q.Class), slog.String(KeyUser, q.User), slog.String(KeyConversation, q.Conversation)} {
+		if a.Value.String() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	if q.FirstContent > 0 {
+		attrs = append(attrs, slog.Float64(KeyFirstContentMS, millis(q.FirstContent)))
+	}
 	r.log.LogAttrs(context.Background(), slog.LevelInfo, "request_finished", attrs...)
+	r.Measure(q.measured())
 }
 
-// Alert tells an operator of a failure that only a person can repair.
-func (r *Recorder) Alert(reason, provider, credential, remedy string) {
+// measured are the request's metrics.
+func (q Request) measured() Measured {
+	m := Measured{Route: q.Route, Provider: q.Provider, At: time.Now(), Values: []Value{{Requests, 1}, {Duration, millis(q.Duration)}}}
+	add := func(metric Metric, amount float64, when bool) {
+		if when {
+			m.Values = append(m.Values, Value{metric, amount})
+		}
+	}
+	add(Errors, 1, q.Outcome != "answered")
+	add(ErrorsOf(q.Class), 1, q.Class != "")
+	add(Fallbacks, 1, q.Fallback)
+	add(Recovered, 1, q.Outcome == "answered" && q.Attempts > 1)
+	add(FirstContent, millis(q.FirstContent), q.FirstContent > 0)
+	return m
+}
+
+// alertEvery is how often an operator hears of the same reason and credential.
+const alertEvery = time.Minute
+
+// Alert tells an operator of a failure that only a person can repair: one record and one count, at most once a minute
+// for the same reason and credential.
+func (r *Recorder) Alert(now time.Time, reason, provider, credential, remedy string) {
+	if !r.due(reason+"/"+provider+"/"+credential, now) {
+		return
+	}
+	r.Measure(Measured{Reason: reason, Provider: provider, At: now, Values: []Value{{Alerts, 1}}})
 	r.log.LogAttrs(context.Background(), slog.LevelError, "alert", slog.String(KeyReason, reason), slog.String(KeyProvider, provider),
 		slog.String(KeyCredential, credential), slog.String(KeyRemedy, remedy))
+}
+
+// due reports whether an alert may be told again, and notes it. The map is bounded by the credentials there are.
+func (r *Recorder) due(key string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.alerted[key]; ok && now.Sub(last) < alertEvery {
+		return false
+	}
+	r.alerted[key] = now
+	return true
+}
+
+// Decision is what was decided after a failed attempt, and on what evidence.
+type Decision struct {
+	Attempt
+	Action    string // an id of this decision: the request's id and the attempt's number
+	Operation string // "chat"
+	// Eligible says that the class may fall back on this route.
+	Eligible bool
+	// BodyDigest is a keyed digest of the client's body: the same request is seen to be the same.
+	BodyDigest string
+}
+
+// Decision records a decision.
+func (r *Recorder) Decision(d Decision) {
+	r.log.LogAttrs(context.Background(), slog.LevelWarn, "provider_decision",
+		slog.String(KeyActionID, d.Action), slog.String(KeyRequestID, d.RequestID), slog.String(KeyRoute, d.Route), slog.String(KeyOperation, d.Operation),
+		slog.String(KeyProvider, d.Provider), slog.String(KeyModel, string(d.Model)), slog.Int(KeyStatus, d.Status), slog.String(KeyType, clip(d.Type)),
+		slog.String(KeyCode, clip(d.Code)), slog.String(KeyClass, d.Class), slog.Float64(KeyHintMS, millis(d.Hint)), slog.Int(KeyAttempt, d.N),
+		slog.Int(KeyMaxAttempts, d.Max), slog.String(KeyDecision, d.Attempt.Decision), slog.String(KeyReason, d.Reason),
+		slog.Bool(KeyFallbackEligible, d.Eligible), slog.Bool(KeyAmbiguous, d.Ambiguous), slog.String(KeyBodyDigest, d.BodyDigest),
+		slog.String(KeyProviderRequestID, d.UpstreamID), slog.String(KeyRemedy, d.Remedy), slog.String(KeyPolicyVersion, d.PolicyVersion), tags(d.Tags))
+}
+
+// Transition records that a circuit has changed its state.
+func (r *Recorder) Transition(now time.Time, provider, circuit, from, to, reason, class string) {
+	r.log.LogAttrs(context.Background(), slog.LevelWarn, "circuit_transition", slog.String(KeyProvider, provider), slog.String(KeyCircuit, circuit),
+		slog.String(KeyFrom, from), slog.String(KeyTo, to), slog.String(KeyReason, reason), slog.String(KeyClass, class))
+	r.Measure(Measured{Provider: provider, At: now, Values: []Value{{Transitions, 1}}})
 }
 
 // Panicked records a recovered panic. stack is ours and holds no request data.

@@ -26,11 +26,16 @@ func record(t *testing.T, write func(*telemetry.Recorder)) map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	write(telemetry.New(&out, slog.LevelDebug))
-	line, more, found := strings.Cut(out.String(), "\n")
-	require.True(t, found && more == "", "one record is one line: %q", out.String())
+	lines := records(out.String())
+	require.Len(t, lines, 1, "one record is one line: %q", out.String())
 	var got map[string]any
-	require.NoError(t, json.Unmarshal([]byte(line), &got))
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &got))
 	return got
+}
+
+// records are the lines that are no metrics.
+func records(out string) []string {
+	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(out, "\n"), "\n"), func(l string) bool { return strings.Contains(l, `"_aws":`) })
 }
 
 // answered, failed and finished have every field set, so that a key that is never written shows.
@@ -44,9 +49,11 @@ var (
 		Region: "eu-west-1", Credential: "main", UpstreamID: "up_0", Duration: time.Second, Status: 429, Class: "rate_limited", Type: "tokens",
 		Code: "rate_limit_exceeded", Evidence: "generic_code", Hint: 2 * time.Second, HintSource: "retry-after", Decision: "retry", Reason: "hinted",
 		Wait: 2100 * time.Millisecond, Ambiguous: true, PolicyVersion: "p1", Remedy: "raise the limit", Tags: tags}
+	decided  = telemetry.Decision{Attempt: failed, Action: "req_1.1", Operation: "chat", Eligible: true, BodyDigest: "0011"}
 	finished = telemetry.Request{RequestID: "req_1", Organization: "acme", Key: "live", Route: "support-v1", Outcome: "answered", Status: 200,
 		Provider: "openai", Served: "gpt-2026", Attempts: 2, Fallback: true, Stream: true, Duration: 3 * time.Second, Added: 1200 * time.Millisecond,
-		Usage: usage, PolicyVersion: "p1", Tags: tags, Cause: "a fault of ours"}
+		Usage: usage, PolicyVersion: "p1", Tags: tags, Cause: "a fault of ours", Class: "unknown", FirstContent: 1700 * time.Millisecond,
+		User: "aa", Conversation: "bb"}
 )
 
 // TestRecords is contract.md §10 as far as it is recorded: each record has these members, and no other.
@@ -90,7 +97,7 @@ func TestRecords(t *testing.T) {
 				"route": "support-v1", "outcome": "answered", "status": 200.0, "provider": "openai", "served_model": "gpt-2026", "attempts": 2.0,
 				"fallback": true, "stream": true, "duration_ms": 3000.0, "added_ms": 1200.0, "policy_version": "p1",
 				"tags": map[string]any{"app": "shop", "env": "live"}, "cause": "a fault of ours", "prompt_tokens": 12.0, "completion_tokens": 5.0,
-				"cached_tokens": 8.0},
+				"cached_tokens": 8.0, "class": "unknown", "first_content_ms": 1700.0, "user_digest": "aa", "conversation_digest": "bb"},
 		},
 		"a request that nobody could be found for": {
 			func(r *telemetry.Recorder) {
@@ -101,8 +108,23 @@ func TestRecords(t *testing.T) {
 				"duration_ms": 0.0, "added_ms": 0.0, "policy_version": ""},
 		},
 		"an alert": {
-			func(r *telemetry.Recorder) { r.Alert("auth", "openai", "main", "replace the key") },
+			func(r *telemetry.Recorder) { r.Alert(time.Now(), "auth", "openai", "main", "replace the key") },
 			map[string]any{"level": "ERROR", "msg": "alert", "reason": "auth", "provider": "openai", "credential": "main", "remediation": "replace the key"},
+		},
+		"a decision": {
+			func(r *telemetry.Recorder) { r.Decision(decided) },
+			map[string]any{"level": "WARN", "msg": "provider_decision", "action_id": "req_1.1", "request_id": "req_1", "route": "support-v1",
+				"operation": "chat", "provider": "openai", "model": "gpt", "status": 429.0, "type": "tokens", "code": "rate_limit_exceeded",
+				"class": "rate_limited", "hint_ms": 2000.0, "attempt": 1.0, "max_attempts": 4.0, "decision": "retry", "reason": "hinted",
+				"fallback_eligible": true, "ambiguous": true, "body_digest": "0011", "provider_request_id": "up_0", "remediation": "raise the limit",
+				"policy_version": "p1", "tags": map[string]any{"app": "shop", "env": "live"}},
+		},
+		"a circuit's transition": {
+			func(r *telemetry.Recorder) {
+				r.Transition(time.Now(), "openai", "openai/gpt//main", "closed", "open", "failures", "overloaded")
+			},
+			map[string]any{"level": "WARN", "msg": "circuit_transition", "provider": "openai", "circuit": "openai/gpt//main", "from": "closed",
+				"to": "open", "reason": "failures", "class": "overloaded"},
 		},
 		"a panic": {
 			func(r *telemetry.Recorder) { r.Panicked("req_1", "index out of range", "goroutine 1") },
@@ -132,9 +154,13 @@ func TestKeysAreTheTable(t *testing.T) {
 		func(r *telemetry.Recorder) { r.Attempt(answered) },
 		func(r *telemetry.Recorder) { r.Attempt(failed) },
 		func(r *telemetry.Recorder) { r.Request(finished) },
-		func(r *telemetry.Recorder) { r.Alert("auth", "openai", "main", "replace the key") },
+		func(r *telemetry.Recorder) { r.Alert(time.Now(), "auth", "openai", "main", "replace the key") },
 		func(r *telemetry.Recorder) { r.Panicked("req_1", "index out of range", "goroutine 1") },
 		func(r *telemetry.Recorder) { r.Notice("text") },
+		func(r *telemetry.Recorder) { r.Decision(decided) },
+		func(r *telemetry.Recorder) {
+			r.Transition(time.Now(), "openai", "c", "closed", "open", "failures", "overloaded")
+		},
 	} {
 		for key := range record(t, write) {
 			written[key] = true
@@ -193,8 +219,8 @@ func TestLevel(t *testing.T) {
 		r := telemetry.New(&out, level)
 		r.Request(finished)
 		r.Attempt(failed)
-		r.Alert("auth", "openai", "main", "")
-		assert.Equal(t, want, strings.Count(out.String(), "\n"), "level %s", level)
+		r.Alert(time.Now(), "auth", "openai", "main", "")
+		assert.Equal(t, want, len(records(out.String())), "level %s", level)
 	}
 }
 
