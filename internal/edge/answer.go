@@ -137,7 +137,7 @@ func (x *exchange) fence() {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if v == http.ErrAbortHandler { //nolint:errorlint // a recovered value, which nobody wraps
 		panic(v)
 	}
 	x.h.Recorder.Panicked(x.id, panicText(v), string(debug.Stack()))

@@ -255,7 +255,7 @@ func (w *lambdaWriter) serve(h http.Handler, r *http.Request, onPanic func(conte
 	defer func() { w.finish(returned) }()
 	defer w.cancel(nil)
 	defer func() {
-		if v := recover(); v != nil && v != http.ErrAbortHandler {
+		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a recovered value, which nobody wraps
 			onPanic(r.Context(), v, debug.Stack())
 		}
 	}()

@@ -192,7 +192,7 @@ func (s *streamed) startPlain(r *http.Request, buffer []byte) error {
 	for n == 0 && err == nil {
 		n, err = r.Body.Read(buffer)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return cut(err)
 	}
 	if n == 0 {

@@ -27,7 +27,7 @@ func TestPipeListener(t *testing.T) {
 		client, err := l.Dial(t.Context())
 		ok(t, err)
 		server := <-accepted
-		go client.Write([]byte("x"))
+		go func() { _, _ = client.Write([]byte("x")) }()
 		n, err := server.Read(make([]byte, 2))
 		ok(t, err)
 		same(t, "bytes", 1, n)

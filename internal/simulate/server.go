@@ -259,7 +259,7 @@ func (c *connection) play(r Reply, requestID string) (outcome string, keep bool)
 		return OutcomeCut, false
 	case Reset:
 		if tcp, ok := c.conn.(*net.TCPConn); ok {
-			tcp.SetLinger(0) // the close that follows sends RST; without it, it is a Cut
+			_ = tcp.SetLinger(0) // the close that follows sends RST; without it, it is a Cut
 		}
 		return OutcomeReset, false
 	case Stall:
@@ -345,7 +345,7 @@ func head(r Reply, requestID string) string {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
-	h.Write(&b)
+	_ = h.Write(&b)
 	b.WriteString("\r\n")
 	return b.String()
 }

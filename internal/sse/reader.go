@@ -105,7 +105,7 @@ func (r *Reader) Next() (Event, error) {
 	r.hasData, r.dataStart, r.dataEnd = false, r.pos, r.pos
 	for {
 		line, end, err := r.peek()
-		if err == io.EOF && r.hasData {
+		if err == io.EOF && r.hasData { //nolint:errorlint // a wrapped EOF is a failure of the source, not its end
 			ev.Unterminated = true
 			return r.deliver(ev), nil
 		}
@@ -240,7 +240,7 @@ func (r *Reader) peek() (line []byte, end int, err error) {
 			r.fill()
 			continue
 		}
-		if !found && (r.err != io.EOF || r.pos == r.end) {
+		if !found && (r.err != io.EOF || r.pos == r.end) { //nolint:errorlint // as in Next
 			return nil, 0, r.err
 		}
 		line = r.buf[r.pos:lineEnd]

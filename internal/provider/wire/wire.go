@@ -75,7 +75,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observati
 	t := &trace{}
 	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body))}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
-	resp, err := transport.RoundTrip(req)
+	resp, err := transport.RoundTrip(req) //nolint:bodyclose // the caller closes the exchange, as its comment says
 	if err != nil {
 		o := t.observe(ctx, err, fault.PhaseSent)
 		return nil, &o
