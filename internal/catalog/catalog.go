@@ -33,8 +33,10 @@ type Catalog struct {
 type Provider struct {
 	// Name is what clients see in X-LLM-Provider.
 	Name string
-	// Kind chooses the adapter and the provider's rows of the policy table ("openai").
+	// Kind chooses the adapter ("openai").
 	Kind string
+	// Vendor chooses the rows of the policy table: whose errors these are. Default: by the host of BaseURL.
+	Vendor string
 	// BaseURL is the address up to and including the version, without a slash at the end.
 	BaseURL string
 	// Headers and Query are static and sent with every call.

@@ -32,6 +32,7 @@ type file struct {
 type fileProvider struct {
 	Name    string            `json:"name"`
 	Kind    string            `json:"kind"`
+	Vendor  string            `json:"vendor"`   // default: by the host of base_url
 	BaseURL string            `json:"base_url"` // an address, or env:NAME
 	Headers map[string]string `json:"headers"`
 	Query   map[string]string `json:"query"`
@@ -191,10 +192,17 @@ func (l *loader) provider(at string, p fileProvider) {
 			l.notice("%s.base_url: %s is not set: the provider %q is out of use", at, name, p.Name)
 		}
 	}
-	if u, err := url.Parse(base); base != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
+	u, err := url.Parse(base)
+	if base != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
 		l.problem("%s.base_url: is no http or https address", at)
 	}
-	l.providers[p.Name] = &Provider{Name: p.Name, Kind: p.Kind, BaseURL: strings.TrimRight(base, "/"), Headers: p.Headers, Query: p.Query}
+	switch {
+	case p.Vendor == "" && err == nil:
+		p.Vendor = fault.VendorOf(u.Host)
+	case p.Vendor != "" && !slices.Contains(fault.Vendors(), p.Vendor):
+		l.problem("%s.vendor: %q is not a vendor%s", at, p.Vendor, didYouMean(p.Vendor, fault.Vendors()))
+	}
+	l.providers[p.Name] = &Provider{Name: p.Name, Kind: p.Kind, Vendor: p.Vendor, BaseURL: strings.TrimRight(base, "/"), Headers: p.Headers, Query: p.Query}
 }
 
 func (l *loader) channels(at string, c fileChannel) {
