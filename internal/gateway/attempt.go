@@ -32,6 +32,8 @@ type found struct {
 	// held is what waits for the commit, heldBytes its size; heldEvents and heldContents count towards the bounds.
 	held                                []*chat.Event
 	heldBytes, heldEvents, heldContents int
+	// sendable says that content is held back which the client may see.
+	sendable bool
 	// answer is the whole answer; nil while a stream is still coming. ended says that the stream's end has been read.
 	answer *chat.Answer
 	ended  bool

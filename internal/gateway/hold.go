@@ -68,9 +68,10 @@ func (f *found) read(c commitment, stream bool, stall time.Duration) error {
 	return validate(f.answer)
 }
 
-// meets reports whether enough is held back to commit.
+// meets reports whether enough is held back to commit. Content that is withheld itself commits nothing.
 func (f *found) meets(c commitment, ev *chat.Event) bool {
-	if f.content.IsZero() {
+	f.sendable = f.sendable || ev.Content()
+	if !f.sendable {
 		if len(ev.Deltas) > 0 {
 			f.heldEvents++
 		} else {
