@@ -1,7 +1,13 @@
 package fault
 
+import (
+	"slices"
+	"strconv"
+)
+
 // Classify finds the class of an observed failure in the order of evidence of policy.md §2: a local cause, then the
-// provider's structured words, then the HTTP status, then the explicit unknown. No message text decides anything here.
+// provider's structured words, then the HTTP status, then the explicit unknown. A message decides only where a sentence
+// row of the table narrows down what these have found. A throttle without any other hint takes the one in its message.
 func (p *Policy) Classify(o Observation) *Failure {
 	f := &Failure{Observation: o}
 	if class, ok := localClass(o); ok {
@@ -10,39 +16,73 @@ func (p *Policy) Classify(o Observation) *Failure {
 		return f
 	}
 	row := p.statuses[o.Status]
-	f.Ambiguous = row.Ambiguous
-	if class, ok := p.byWord(o); ok {
-		f.Class, f.Evidence = class, ByGeneric
-		return f
+	f.Ambiguous, f.silent = row.Ambiguous, row.Silent
+	f.Class, f.Evidence = p.structured(o, row)
+	if class, ok := p.bySentence(o, f.Class); ok {
+		f.Class, f.Evidence = class, BySentence
 	}
-	switch {
-	case row.Class != "":
-		f.Class, f.Evidence = row.Class, ByStatus
-	case o.InStream:
-		// An error object inside a 200 that names no code we know: the provider itself says that it failed.
-		f.Class, f.Evidence = BadResponse, ByStatus
-	default:
-		f.Class, f.Evidence = Unknown, ByNothing
+	if f.Class == RateLimited && !f.Hint.Known {
+		f.Hint = hintFromText(o.Message)
 	}
 	return f
 }
 
-// byWord looks the provider's words up, the most specific first: code, details, type.
-func (p *Policy) byWord(o Observation) (Class, bool) {
-	for _, w := range append([]string{o.Code}, o.Details...) {
-		if class, ok := p.words[w]; ok {
-			return class, true
+func (p *Policy) structured(o Observation, row statusRow) (Class, Evidence) {
+	if class, ok := p.byWord(o); ok {
+		return class, ByGeneric
+	}
+	switch {
+	case row.Class != "":
+		return row.Class, ByStatus
+	case o.InStream:
+		// An error object inside a 200 that names no code we know: the provider itself says that it failed.
+		return BadResponse, ByStatus
+	default:
+		return Unknown, ByNothing
+	}
+}
+
+// byWord looks the provider's words up, the most specific first: code, details, type. One that speaks of money wins
+// over all others.
+func (p *Policy) byWord(o Observation) (found Class, ok bool) {
+	for _, w := range slices.Concat([]string{o.Code}, o.Details, []string{o.Type}) {
+		switch class := p.words[w]; {
+		case class == Quota:
+			return Quota, true
+		case class != "" && !ok:
+			found, ok = class, true
 		}
 	}
-	if class, ok := p.words[o.Type]; ok {
-		return class, true
+	if !ok && o.InStream && p.statuses[o.Status].Class == "" {
+		found, ok = p.inStream[o.Type]
 	}
-	if o.InStream && p.statuses[o.Status].Class == "" {
-		if class, ok := p.inStream[o.Type]; ok {
-			return class, true
+	return found, ok
+}
+
+// bySentence looks for a row of the provider whose sentence the message holds. A row applies only to the class that it
+// narrows down.
+func (p *Policy) bySentence(o Observation, so Class) (Class, bool) {
+	if o.Message == "" {
+		return "", false
+	}
+	for _, row := range p.sentences {
+		if row.Provider == o.Provider && row.Within == so && row.matches(o.Message) {
+			return row.Class, true
 		}
 	}
 	return "", false
+}
+
+// matches reports whether a message holds the row's sentence. Where the sentence holds two numbers, the second must be
+// larger than the first: "Limit 30000, Requested 37313".
+func (r *sentenceRow) matches(message string) bool {
+	m := r.pattern.FindStringSubmatch(message)
+	if len(m) < 3 {
+		return m != nil
+	}
+	limit, errLimit := strconv.ParseInt(m[1], 10, 64)
+	asked, errAsked := strconv.ParseInt(m[2], 10, 64)
+	return errLimit == nil && errAsked == nil && asked > limit
 }
 
 func localClass(o Observation) (Class, bool) {

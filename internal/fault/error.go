@@ -67,7 +67,7 @@ func (e *Error) HTTPStatus() int {
 
 // RetrySeconds is RetryAfter in whole seconds, rounded up; 0 when nothing is known.
 func (e *Error) RetrySeconds() int64 {
-	return int64((e.RetryAfter + time.Second - 1) / time.Second)
+	return int64((max(e.RetryAfter, 0) + time.Second - 1) / time.Second)
 }
 
 // Type is the error's `type`, in the words that OpenAI and Anthropic share.

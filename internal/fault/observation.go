@@ -96,6 +96,8 @@ type Failure struct {
 	Evidence Evidence
 	// Ambiguous says that the provider may have done the work all the same.
 	Ambiguous bool
+
+	silent bool // a proxy reports that the provider said nothing
 }
 
 // Error is for the log. It holds no text of the provider.
@@ -110,8 +112,9 @@ func (f *Failure) Error() string {
 // Unwrap returns the local cause's Go error.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Silence reports whether the provider said nothing until our own timer ended the attempt.
-func (f *Failure) Silence() bool { return f.Class == Timeout && f.Local == Silent }
+// Silence reports whether the provider said nothing until a timer ended the attempt: our own, or that of a proxy which
+// tells so by its status.
+func (f *Failure) Silence() bool { return f.Class == Timeout && (f.Local == Silent || f.silent) }
 
 // Stale reports whether a kept-alive connection died before a single byte of an answer, which is normal after a
 // frozen environment thaws and says nothing of the provider.

@@ -1,0 +1,14 @@
+package fault
+
+// What the tests need to know of the inside.
+const (
+	Excessive   = excessive
+	MaxMessage  = maxMessage
+	MaxTextHint = maxTextHint
+)
+
+// PolicyTable is the embedded table.
+func PolicyTable() []byte { return append([]byte(nil), policyJSON...) }
+
+// HintFromText reads a hint out of a message.
+var HintFromText = hintFromText
