@@ -2,6 +2,7 @@ package openai
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -16,13 +17,14 @@ import (
 type stream struct {
 	head    dialect.Head
 	created int64
+	named   bool         // a chunk has been rendered: id and time stay as they are
 	opened  map[int]bool // choices whose role has been sent
 	buf     []byte
 }
 
 // NewStream begins a stream.
 func (Chat) NewStream(h dialect.Head) dialect.Stream {
-	return &stream{head: h, created: h.Created.Unix()}
+	return &stream{head: h, created: h.Created.Unix(), opened: map[int]bool{}}
 }
 
 // Event renders one event; nil when it holds nothing for the client. The bytes are valid until the next call.
@@ -31,6 +33,7 @@ func (s *stream) Event(ev *chat.Event) []byte {
 	if len(ev.Deltas) == 0 {
 		return nil
 	}
+	s.named = true
 	s.buf = s.buf[:0]
 	if ev.Dialect == chat.OpenAIChat && !ev.Rebuilt && !ev.Whole {
 		s.buf = append(s.buf, "data: "...)
@@ -44,16 +47,16 @@ func (s *stream) Event(ev *chat.Event) []byte {
 	return s.buf
 }
 
-// identify takes the id and the time of the first event that has them; all chunks carry the same.
+// identify takes the id and the time from the events up to the first that is rendered; all chunks carry the same.
 func (s *stream) identify(ev *chat.Event) {
-	if s.opened == nil {
-		s.opened = map[int]bool{}
-		if ev.ID != "" {
-			s.head.ID = ev.ID
-		}
-		if ev.Created != 0 {
-			s.created = ev.Created
-		}
+	if s.named {
+		return
+	}
+	if ev.ID != "" {
+		s.head.ID = ev.ID
+	}
+	if ev.Created != 0 {
+		s.created = ev.Created
 	}
 }
 
@@ -62,7 +65,7 @@ func (s *stream) identify(ev *chat.Event) {
 // failure).
 func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
 	b = s.appendHead(b)
-	gjson.Parse(ev.Raw).ForEach(func(key, value gjson.Result) bool {
+	gjson.Parse(oneLine(ev.Raw)).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id", "object", "created", "model", "usage", "error":
 			return true
@@ -90,14 +93,18 @@ func (s *stream) appendHead(b []byte) []byte {
 
 // delta writes a delta from its meaning: one chunk for what it adds, and one for its end.
 func (s *stream) delta(b []byte, d *chat.Delta) []byte {
-	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || !s.opened[d.Choice] {
+	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || d.LogProbs != "" || !s.opened[d.Choice] {
 		b = s.openChunk(b, d.Choice)
 		if !s.opened[d.Choice] {
 			s.opened[d.Choice] = true
 			b = append(b, `"role":"assistant",`...)
 		}
-		b = appendDelta(b, d)
-		b = append(b, `},"finish_reason":null}]}`+"\n\n"...)
+		b = append(appendDelta(b, d), '}')
+		if d.LogProbs != "" {
+			b = append(b, `,"logprobs":`...)
+			b = append(b, oneLine(d.LogProbs)...)
+		}
+		b = append(b, `,"finish_reason":null}]}`+"\n\n"...)
 	}
 	if d.Finish != "" {
 		b = s.openChunk(b, d.Choice)
@@ -235,7 +242,7 @@ func (Chat) AppendAnswer(b []byte, a *chat.Answer, h dialect.Head) []byte {
 func passAnswerOn(b []byte, a *chat.Answer, h dialect.Head) []byte {
 	b = append(b, `{"model":`...)
 	b = appendString(b, string(h.Model))
-	gjson.Parse(a.Raw).ForEach(func(key, value gjson.Result) bool {
+	gjson.Parse(oneLine(a.Raw)).ForEach(func(key, value gjson.Result) bool {
 		if key.Str != "model" && key.Str != "error" {
 			b = append(b, ',')
 			b = append(b, key.Raw...)
@@ -252,7 +259,7 @@ func appendExtras(b []byte, a *chat.Answer) []byte {
 	if a.Frame == "" || a.Dialect != chat.OpenAIChat {
 		return b
 	}
-	gjson.Parse(a.Frame).ForEach(func(key, value gjson.Result) bool {
+	gjson.Parse(oneLine(a.Frame)).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id", "object", "created", "model", "choices", "usage", "error", "obfuscation":
 			return true
@@ -319,15 +326,14 @@ func appendLogProbs(b []byte, frames []string) []byte {
 		b = append(b, ':')
 		start := len(b)
 		for _, f := range frames {
-			gjson.Get(f, list).ForEach(func(_, token gjson.Result) bool {
+			for _, token := range gjson.Get(oneLine(f), list).Array() { // null is no token
 				if len(b) == start {
 					b = append(b, '[')
 				} else {
 					b = append(b, ',')
 				}
 				b = append(b, token.Raw...)
-				return true
-			})
+			}
 		}
 		if len(b) == start {
 			b = append(b, `null`...)
@@ -340,7 +346,7 @@ func appendLogProbs(b []byte, frames []string) []byte {
 
 func appendUsage(b []byte, u chat.Usage) []byte {
 	if u.Raw != "" && u.RawDialect == chat.OpenAIChat {
-		return append(b, u.Raw...)
+		return append(b, oneLine(u.Raw)...)
 	}
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, u.Prompt, 10)
@@ -423,6 +429,18 @@ func appendText(b []byte, name, value string) []byte {
 	b = appendString(b, name)
 	b = append(b, ':')
 	return appendString(b, value)
+}
+
+var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
+
+// oneLine is a provider's JSON as it may be passed on: a line end in it, which can only be white space, would end a line
+// of the event stream, and a byte that is not UTF-8 would break the client's decoder. Nearly always it is raw itself.
+func oneLine(raw string) string {
+	raw = strings.ToValidUTF8(raw, "\ufffd")
+	if strings.IndexByte(raw, '\n') >= 0 || strings.IndexByte(raw, '\r') >= 0 {
+		raw = lineEnds.Replace(raw)
+	}
+	return raw
 }
 
 // appendString appends a JSON string. Invalid UTF-8 is replaced, so that the result is always JSON.
