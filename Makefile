@@ -66,6 +66,11 @@ lint: .tools/golangci-lint ## golangci-lint, at the version pinned in infra/tool
 faults: ## The fault suite: real function binaries against providers that misbehave, one line a fault
 	@$(GO) run -tags $(TAGS) ./internal/simulate/faults
 
+# A module of its own: the SDKs never reach the product's module graph. Without -race: they are slow to build with it.
+.PHONY: clients
+clients: ## The official SDKs as clients of the real binary
+	$(GO) -C internal/clients test -tags $(TAGS) ./...
+
 .PHONY: build
 build: ## What is deployed: linux/arm64 functions, each in build/<LogicalId>
 build: $(addprefix build/,$(FUNCTIONS))

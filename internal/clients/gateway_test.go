@@ -1,0 +1,101 @@
+package clients
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"spillway/internal/runtimeapi"
+	"spillway/internal/simulate"
+)
+
+// models are the simulated provider's that the tests call.
+var models = []string{"sim-ok", "sim-f04", "sim-f08", "sim-f12", "sim-f13", "sim-f17", "sim-f19", "sim-f21", "sim-f31", "sim-f32"}
+
+// stack is the real gateway binary behind a function URL, with a simulated provider of its own.
+type stack struct {
+	url      string
+	provider *simulate.Provider
+}
+
+var bootstrap string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "spillway-clients-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	bootstrap = filepath.Join(dir, "bootstrap")
+	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", bootstrap, "./functions/gateway")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the gateway: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// start runs the stack for one test.
+func start(t *testing.T) *stack {
+	t.Helper()
+	provider := simulate.New(simulate.Gap(time.Millisecond))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = provider.Serve(listener)
+	}()
+	dir := t.TempDir()
+	sum := sha256.Sum256([]byte("dev"))
+	config, err := json.Marshal(map[string]any{
+		"version":       "clients",
+		"providers":     []any{map[string]any{"name": "sim", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"}},
+		"channels":      []any{map[string]any{"provider": "sim", "models": models, "credentials": []any{map[string]any{"alias": "sim-1", "secret": "env:SIM_KEY"}}}},
+		"organizations": []any{map[string]any{"name": "dev", "models": []string{"*"}}},
+		"keys":          []any{map[string]any{"alias": "dev", "organization": "dev", "sha256": hex.EncodeToString(sum[:])}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gateway.json"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	front, err := runtimeapi.New(runtimeapi.Function{Name: "gateway", Bootstrap: bootstrap, Dir: dir, Timeout: time.Minute, MemoryMB: 256,
+		Concurrency: 4, Mode: runtimeapi.Stream, Freeze: true,
+		Env: []string{"SPILLWAY_SIMULATOR_URL=http://" + listener.Addr().String() + "/v1", "SIM_KEY=upstream-key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(front)
+	t.Cleanup(func() {
+		server.Close()
+		front.Close()
+		provider.Close()
+		<-served
+	})
+	return &stack{url: server.URL, provider: provider}
+}
+
+// calls are the models that the provider was asked for, in order.
+func (s *stack) calls() []string {
+	var out []string
+	for _, c := range s.provider.Calls() {
+		out = append(out, c.Model)
+	}
+	return out
+}
