@@ -26,7 +26,9 @@ func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 		}
 		index := c.Get("index")
 		first, given := false, index.Exists() && index.Type == gjson.Number
-		if given {
+		if r.event.Whole {
+			t.Index, first, given = len(d.Tools), true, true // each entry of a plain message is a call
+		} else if given {
 			t.Index = int(index.Int())
 			first = r.calls.open(d.Choice, t.Index, t.ID)
 		} else {

@@ -31,8 +31,8 @@ type reply struct {
 	calls  calls
 
 	content  bool // something that a user would see has been decoded
-	finished int  // how many choices have ended
-	hasUsage bool
+	choices  choices
+	hasUsage bool // usage came with the last finish reason, or after it
 	done     bool // the wire format's end has been read
 	closed   bool
 }
@@ -45,7 +45,7 @@ func (r *reply) Close() {
 		return
 	}
 	r.closed = true
-	if r.finished > 0 && !r.done && r.stream != nil {
+	if r.complete() && !r.done && r.stream != nil {
 		stop := time.AfterFunc(drainFor, func() { _ = r.x.Body.Close() })
 		for _, err := r.stream.Next(); err == nil; _, err = r.stream.Next() {
 			continue
@@ -73,7 +73,10 @@ func (r *reply) Next() (*chat.Event, error) {
 			return nil, r.ended(io.EOF)
 		}
 		ev, err := r.frame(string(frame.Data))
-		if err != nil {
+		switch {
+		case err != nil && r.complete():
+			return nil, io.EOF // the answer was whole before this
+		case err != nil:
 			return nil, err
 		}
 		if ev != nil {
@@ -82,15 +85,19 @@ func (r *reply) Next() (*chat.Event, error) {
 	}
 }
 
-// complete reports whether every choice that was asked for has ended.
-func (r *reply) complete() bool { return r.finished > 0 && r.finished >= r.call.Request.Choices }
+// complete reports whether the answer is whole: every choice that was asked for has ended or, when the stream says that
+// it is over, every choice that there was (some servers give one whatever n is).
+func (r *reply) complete() bool {
+	n := r.choices.ended()
+	return n > 0 && (n >= r.call.Request.Choices || (r.done && n == len(r.choices)))
+}
 
 // ended judges the end of a stream. Whatever the connection does after the last finish reason, the answer is whole.
 func (r *reply) ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		r.done = true
+	}
 	if r.complete() {
-		if errors.Is(err, io.EOF) {
-			r.done = true
-		}
 		return io.EOF
 	}
 	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
@@ -133,10 +140,11 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 		return nil, nil
 	}
 	r.event = chat.Event{Raw: data, Dialect: chat.OpenAIChat, Deltas: r.event.Deltas[:0]}
-	root := gjson.Parse(data)
-	if f := r.read(root, "delta"); f != nil {
+	wasComplete, hadUsage := r.complete(), r.hasUsage
+	if f := r.read(gjson.Parse(data), "delta"); f != nil {
 		return nil, f
 	}
+	r.hasUsage = r.event.Usage != nil || (wasComplete && hadUsage)
 	if r.event.Content() {
 		r.content = true
 	}
@@ -156,13 +164,15 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 	if !gjson.Valid(body) {
 		return nil, r.unusable(errors.New("the body is not JSON"))
 	}
-	root := gjson.Parse(body)
 	r.event = chat.Event{Raw: body, Dialect: chat.OpenAIChat, Whole: true}
-	if f := r.read(root, "message"); f != nil {
+	if f := r.read(gjson.Parse(body), "message"); f != nil {
 		return nil, f
 	}
-	if r.finished == 0 {
-		return nil, r.unusable(errors.New("the body has no finished choice"))
+	if len(r.choices) == 0 || r.choices.ended() < len(r.choices) {
+		return nil, r.unusable(errors.New("the body has no choice, or one without message or end"))
+	}
+	if r.event.Rebuilt {
+		r.event.Raw = "" // it does not say what the deltas say
 	}
 	return &r.event, nil
 }
@@ -273,10 +283,39 @@ func (r *reply) readChoice(choice gjson.Result, member string) {
 		}
 		return true
 	})
-	if d.Finish != "" {
-		r.finished++
+	if r.keep(&d, body.IsObject(), member) {
+		r.event.Deltas = append(r.event.Deltas, d)
 	}
-	r.event.Deltas = append(r.event.Deltas, d)
+}
+
+// choices are the choices that an answer has shown: index → whether it has ended.
+type choices map[int]bool
+
+func (c choices) ended() (n int) {
+	for _, over := range c {
+		if over {
+			n++
+		}
+	}
+	return n
+}
+
+// keep notes a delta and reports whether there is anything in it to pass on. A choice without a delta breaks clients, a
+// plain one without a message is none, and what is said again after a choice's end is not passed on.
+func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
+	if r.choices == nil {
+		r.choices = choices{}
+	}
+	over := r.choices[d.Choice]
+	if over {
+		d.Finish, d.Native = "", ""
+	}
+	r.choices[d.Choice] = over || (d.Finish != "" && (hasBody || member == "delta"))
+	if hasBody && !over {
+		return true
+	}
+	r.event.Rebuilt = true
+	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || d.Media || d.Finish != ""
 }
 
 // textOf is the text of a content value: a string, or an array of parts (some servers send parts).
@@ -305,7 +344,6 @@ func (r *reply) readUsage(u gjson.Result) {
 		Reasoning:  u.Get("completion_tokens_details.reasoning_tokens").Int(),
 		Raw:        u.Raw, RawDialect: chat.OpenAIChat}
 	r.event.Usage = &r.usage
-	r.hasUsage = true
 }
 
 // failedFinish are finish reasons that say that the provider failed (reference/providers.md §3.7, 2026-11-30).

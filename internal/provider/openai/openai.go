@@ -24,6 +24,8 @@ const maxPlain = 32 << 20
 type Provider struct {
 	Wire   *wire.Client
 	Policy *fault.Policy
+	// MaxEvent is the largest frame of a stream that is read, in bytes; 0: sse.DefaultMax.
+	MaxEvent int
 }
 
 var _ provider.Provider = (*Provider)(nil)
@@ -39,13 +41,13 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if o != nil {
 		return nil, p.fail(c, *o)
 	}
-	if x.StatusCode != http.StatusOK {
+	if x.StatusCode/100 != 2 {
 		defer x.Body.Close()
 		return nil, p.fail(c, x.ReadError(time.Now()))
 	}
 	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: wire.RequestID(x.Header), Dropped: dropped}}
 	if media, _, err := mime.ParseMediaType(x.Header.Get("Content-Type")); err == nil && media == "text/event-stream" {
-		r.stream = sse.NewReader(x.Body, 0)
+		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}
 	return r, nil
 }

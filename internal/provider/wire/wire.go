@@ -150,13 +150,8 @@ func (c *Client) transport(u *url.URL, fresh bool) *http.Transport {
 }
 
 func (c *Client) newTransport() *http.Transport {
-	dial := c.Dial
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext
-	}
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dial,
+	t := &http.Transport{
+		DialContext:            c.Dial,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		TLSHandshakeTimeout:    ConnectTimeout,
@@ -165,6 +160,11 @@ func (c *Client) newTransport() *http.Transport {
 		MaxResponseHeaderBytes: maxHeaderLen,
 		DisableCompression:     true,
 	}
+	if c.Dial == nil {
+		t.DialContext = (&net.Dialer{Timeout: ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	return t
 }
 
 // Close closes the idle connections.
@@ -191,11 +191,14 @@ func RequestID(h http.Header) string {
 }
 
 // ReadError reads at most fault.MaxErrorBody bytes of an error's body and gives the facts of the answer: status, hints,
-// request id and the words of the envelope. A body that cannot be read to its end is judged by what has arrived.
+// request id and the words of the envelope. A body that cannot be read to its end is judged by what has arrived, unless
+// it was the request that ended.
 func (x *Exchange) ReadError(now time.Time) fault.Observation {
 	body, err := io.ReadAll(io.LimitReader(x.Body, fault.MaxErrorBody))
-	if err != nil && len(body) == 0 && x.ctx.Err() != nil {
-		return x.Broken(err, fault.PhaseHeaders)
+	if err != nil {
+		if o := x.Broken(err, fault.PhaseHeaders); o.Local == fault.Left || o.Local == fault.OutOfTime || (o.Local == fault.Silent && len(body) == 0) {
+			return o
+		}
 	}
 	o := x.Answered(now)
 	env, ok := fault.ParseEnvelope(string(body))
