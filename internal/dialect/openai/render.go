@@ -70,15 +70,77 @@ func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
 		case "id", "object", "created", "model", "usage", "error":
 			return true
 		}
-		b = append(b, ',')
-		b = append(b, key.Raw...)
-		b = append(b, ':')
-		b = append(b, value.Raw...)
+		b = appendRawName(b, key)
+		if key.Str == "choices" && s.rolesDiffer(ev) {
+			b = s.appendChoices(b, value)
+		} else {
+			b = append(b, value.Raw...)
+		}
 		return true
 	})
 	for i := range ev.Deltas {
 		s.opened[ev.Deltas[i].Choice] = true
 	}
+	return append(b, '}')
+}
+
+// appendRawName appends a comma and a member's name as it was written.
+func appendRawName(b []byte, name gjson.Result) []byte {
+	b = append(b, ',')
+	b = append(b, name.Raw...)
+	return append(b, ':')
+}
+
+// rolesDiffer reports whether a frame may lack a role that the client needs, or repeat one.
+func (s *stream) rolesDiffer(ev *chat.Event) bool {
+	for i := range ev.Deltas {
+		if !s.opened[ev.Deltas[i].Choice] {
+			return true
+		}
+	}
+	return strings.Contains(ev.Raw, `"role"`)
+}
+
+// appendChoices writes choices as they are, but with the role in the first delta of each and in no other.
+func (s *stream) appendChoices(b []byte, choices gjson.Result) []byte {
+	b = append(b, '[')
+	for i, choice := range choices.Array() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		index := choice.Get("index").Int()
+		b = append(b, `{"index":`...)
+		b = strconv.AppendInt(b, index, 10)
+		choice.ForEach(func(key, value gjson.Result) bool {
+			switch key.Str {
+			case "index":
+			case "delta":
+				b = s.appendDeltaOf(appendRawName(b, key), int(index), value)
+			default:
+				b = append(appendRawName(b, key), value.Raw...)
+			}
+			return true
+		})
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func (s *stream) appendDeltaOf(b []byte, choice int, delta gjson.Result) []byte {
+	start := len(b)
+	if !s.opened[choice] {
+		b = append(b, `,"role":"assistant"`...)
+	}
+	delta.ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "role" {
+			b = append(appendRawName(b, key), value.Raw...)
+		}
+		return true
+	})
+	if len(b) == start {
+		return append(b, `{}`...)
+	}
+	b[start] = '{' // in place of the first comma
 	return append(b, '}')
 }
 
@@ -210,20 +272,7 @@ func (Chat) AppendAnswer(b []byte, a *chat.Answer, h dialect.Head) []byte {
 	if a.Raw != "" && a.Dialect == chat.OpenAIChat {
 		return passAnswerOn(b, a, h)
 	}
-	id, created := a.ID, a.Created
-	if id == "" {
-		id = h.ID
-	}
-	if created == 0 {
-		created = h.Created.Unix()
-	}
-	b = append(b, `{"id":`...)
-	b = appendString(b, id)
-	b = append(b, `,"object":"chat.completion","created":`...)
-	b = strconv.AppendInt(b, created, 10)
-	b = append(b, `,"model":`...)
-	b = appendString(b, string(h.Model))
-	b = append(b, `,"choices":[`...)
+	b = append(appendAnswerHead(b, a, h), `,"choices":[`...)
 	for i, c := range a.Choices {
 		if i > 0 {
 			b = append(b, ',')
@@ -240,18 +289,33 @@ func (Chat) AppendAnswer(b []byte, a *chat.Answer, h dialect.Head) []byte {
 
 // passAnswerOn writes a plain answer of the same dialect member by member.
 func passAnswerOn(b []byte, a *chat.Answer, h dialect.Head) []byte {
-	b = append(b, `{"model":`...)
-	b = appendString(b, string(h.Model))
+	b = appendAnswerHead(b, a, h)
 	gjson.Parse(oneLine(a.Raw)).ForEach(func(key, value gjson.Result) bool {
-		if key.Str != "model" && key.Str != "error" {
-			b = append(b, ',')
-			b = append(b, key.Raw...)
-			b = append(b, ':')
-			b = append(b, value.Raw...)
+		switch key.Str {
+		case "id", "object", "created", "model", "error":
+		default:
+			b = append(appendRawName(b, key), value.Raw...)
 		}
 		return true
 	})
 	return append(b, '}')
+}
+
+// appendAnswerHead begins a plain answer with the members that every one has.
+func appendAnswerHead(b []byte, a *chat.Answer, h dialect.Head) []byte {
+	id, created := a.ID, a.Created
+	if id == "" {
+		id = h.ID
+	}
+	if created == 0 {
+		created = h.Created.Unix()
+	}
+	b = append(b, `{"id":`...)
+	b = appendString(b, id)
+	b = append(b, `,"object":"chat.completion","created":`...)
+	b = strconv.AppendInt(b, created, 10)
+	b = append(b, `,"model":`...)
+	return appendString(b, string(h.Model))
 }
 
 // appendExtras adds what a streamed answer's frames say of the whole: members that are the same in each of them.

@@ -89,13 +89,13 @@ func TestEventsOfAStreamAreRendered(t *testing.T) {
 		"a frame of this dialect is passed on but for what the gateway owns": {[]chat.Event{
 			written(`{"id":"x","object":"o","created":1,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"a","extra":[1]},"logprobs":null,"finish_reason":null}],"usage":null,"error":null,"obfuscation":"zz"}`,
 				chat.Delta{Text: "a"})},
-			[]string{theirs + `"system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"a","extra":[1]},"logprobs":null,"finish_reason":null}],"obfuscation":"zz"}`}},
+			[]string{theirs + `"system_fingerprint":"fp","choices":[{"index":0,"delta":{"role":"assistant","content":"a","extra":[1]},"logprobs":null,"finish_reason":null}],"obfuscation":"zz"}`}},
 		"the owned names are known by their meaning": {[]chat.Event{written(`{"err\u006fr":null,"mod\u0065l":"m","choices":[]}`, chat.Delta{})},
 			[]string{theirs + `"choices":[]}`}},
 		"a frame on several lines becomes one line": {[]chat.Event{written("{\n \"choices\":[\r\n{\"index\":0,\n\"delta\":{\"content\":\"a\\n\"}}]}", chat.Delta{Text: "a\n"})},
-			[]string{theirs + `"choices":[  {"index":0, "delta":{"content":"a\n"}}]}`}},
+			[]string{theirs + `"choices":[{"index":0,"delta":{"role":"assistant","content":"a\n"}}]}`}},
 		"a byte that is not UTF-8 is replaced": {[]chat.Event{written("{\"choices\":[{\"delta\":{\"content\":\"a\xffb\"}}]}", chat.Delta{Text: "a\xffb"})},
-			[]string{theirs + "\"choices\":[{\"delta\":{\"content\":\"a\ufffdb\"}}]}"}},
+			[]string{theirs + "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"a\ufffdb\"}}]}"}},
 		"a frame that was normalised is not passed on as it was": {[]chat.Event{{Raw: `{"choices":[{"finish_reason":""}]}`, Dialect: chat.OpenAIChat, Rebuilt: true,
 			Deltas: []chat.Delta{{Text: "a"}}}},
 			[]string{chunk + `"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null}]}`}},
@@ -110,7 +110,12 @@ func TestEventsOfAStreamAreRendered(t *testing.T) {
 		"id and time come from the first that has them, and stay": {[]chat.Event{
 			{Dialect: chat.OpenAIChat, Raw: `{"id":"","choices":[]}`}, written(`{"choices":[{"delta":{}}]}`, chat.Delta{}),
 			{ID: "chatcmpl-2", Created: 6, Dialect: chat.OpenAIChat, Raw: `{"choices":[{"delta":{}}]}`, Deltas: []chat.Delta{{}}}},
-			[]string{theirs + `"choices":[{"delta":{}}]}`, theirs + `"choices":[{"delta":{}}]}`}},
+			[]string{theirs + `"choices":[{"index":0,"delta":{"role":"assistant"}}]}`, theirs + `"choices":[{"delta":{}}]}`}},
+		"a provider that says the role in every frame, or in none: the client gets it once a choice": {[]chat.Event{
+			written(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}},{"index":1,"delta":{}}]}`, chat.Delta{Text: "a"}, chat.Delta{Choice: 1}),
+			written(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"b"}},{"index":1,"delta":{"role":"assistant"},"x":1}]}`, chat.Delta{Text: "b"}, chat.Delta{Choice: 1})},
+			[]string{theirs + `"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}},{"index":1,"delta":{"role":"assistant"}}]}`,
+				theirs + `"choices":[{"index":0,"delta":{"content":"b"}},{"index":1,"delta":{},"x":1}]}`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +189,9 @@ func TestAPlainAnswerIsRendered(t *testing.T) {
 		answer chat.Answer
 		want   string
 	}{
-		"a provider's own is passed on with the served model": {chat.Answer{Dialect: chat.OpenAIChat,
+		"a provider's own is passed on with the served model, and with what every answer has": {chat.Answer{ID: "chatcmpl-1", Dialect: chat.OpenAIChat,
 			Raw: `{"id":"chatcmpl-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a","annotations":[]}}],"usage":{"total_tokens":3},"error":null,"service_tier":"default"}`},
-			`{"model":"served-1","id":"chatcmpl-1","choices":[{"index":0,"message":{"role":"assistant","content":"a","annotations":[]}}],"usage":{"total_tokens":3},"service_tier":"default"}`},
+			`{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":"a","annotations":[]}}],"usage":{"total_tokens":3},"service_tier":"default"}`},
 		"text from its parts": {chat.Answer{Choices: []chat.AnswerChoice{{Text: "a", Finish: chat.FinishStop}}, Usage: &chat.Usage{Prompt: 1, Completion: 2}},
 			`{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":"a","refusal":null},"logprobs":null,"finish_reason":"stop"}],
 			"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`},
