@@ -49,7 +49,6 @@ func (x *exchange) Open(h gateway.Head) error {
 func (x *exchange) Commit(h gateway.Head) error {
 	x.head = dialect.Head{ID: "chatcmpl-" + x.id, Model: h.Model, Created: time.Now(), IncludeUsage: x.req.IncludeUsage}
 	if !x.req.Stream {
-		x.committed = true
 		x.setHead(h)
 		x.w.Header().Set("Content-Type", "application/json")
 		return nil
@@ -64,11 +63,16 @@ func (x *exchange) Commit(h gateway.Head) error {
 }
 
 // Event sends one event of a stream.
-func (x *exchange) Event(ev *chat.Event) error { return x.send(x.stream.Event(ev)) }
+func (x *exchange) Event(ev *chat.Event) error {
+	x.sent = true
+	x.sentTool = x.sentTool || ev.HasTool()
+	return x.send(x.stream.Event(ev))
+}
 
 // Whole sends a plain answer.
 func (x *exchange) Whole(a *chat.Answer) error {
 	body := append(x.dialect.AppendAnswer(nil, a, x.head), '\n')
+	x.committed = true
 	x.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, err := x.w.Write(body)
 	return err
@@ -146,6 +150,7 @@ func (x *exchange) fence() {
 	case !x.committed:
 		x.Refuse(gateway.Head{}, e)
 	case x.stream != nil:
+		e.Partial, e.Unsafe = x.sent, x.sentTool
 		_ = x.Interrupt(e, nil) // the client may be gone as well
 	default:
 		panic(http.ErrAbortHandler)

@@ -63,7 +63,9 @@ type exchange struct {
 	req       *chat.Request
 	stream    dialect.Stream // nil until a streamed answer is committed
 	head      dialect.Head
-	committed bool
+	committed bool // the status line is sent
+	// sent says that something of an answer was sent in a stream, sentTool that a part of a tool call was.
+	sent, sentTool bool
 }
 
 // ServeHTTP answers one request. It returns when everything that belongs to the request is done.

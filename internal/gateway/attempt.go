@@ -39,6 +39,8 @@ type found struct {
 	ended  bool
 	served chat.ServedModel
 	usage  *chat.Usage
+	// choices is how many were asked for, finished how many of them have ended.
+	choices, finished int
 	// onContent is told of the first content, once.
 	onContent func()
 	// sentTool says that a part of a tool call has been sent to the client.
@@ -98,7 +100,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool) (*found, *fault.Failure) {
 	cand := &j.route.Candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, started: time.Now(), cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, choices: j.req.Choices, started: time.Now(), cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
 	turn := j.turn(j.limits, at)
 	if stream {
@@ -133,6 +135,25 @@ func (f *found) note(ev *chat.Event) {
 	if ev.Usage != nil {
 		u := *ev.Usage
 		f.usage = &u
+	}
+	for i := range ev.Deltas {
+		if ev.Deltas[i].Finish != "" {
+			f.finished++
+		}
+	}
+}
+
+// over reports whether every choice has ended: only usage is to come then.
+func (f *found) over() bool { return f.finished >= f.choices }
+
+// first notes the first content.
+func (f *found) first() {
+	if !f.content.IsZero() {
+		return
+	}
+	f.content = time.Now()
+	if f.onContent != nil {
+		f.onContent()
 	}
 }
 
@@ -231,16 +252,22 @@ func (j *journey) next(at int, larger bool) int {
 // note keeps a failed attempt for the answer and writes its record.
 func (g *Gateway) note(j *journey, cand *route.Candidate, started time.Time, f *fault.Failure, d retry.Decision) {
 	j.last = f
+	if f.Hint.Known {
+		if at := time.Now().Add(f.Hint.Wait); j.soonest.IsZero() || at.Before(j.soonest) {
+			j.soonest = at
+		}
+	}
 	p, m := cand.Channel.Provider.Name, string(cand.Channel.Model)
-	if n := len(j.tried); n > 0 && j.tried[n-1].Provider == p && j.tried[n-1].Model == m && j.tried[n-1].Class == f.Class {
+	if n := len(j.tried); n > 0 && j.lastTried == cand && j.tried[n-1].Class == f.Class {
 		j.tried[n-1].N++
 		j.tried[n-1].Status = f.Status
 	} else {
 		j.tried = append(j.tried, fault.Tried{Provider: p, Model: m, Status: f.Status, Class: f.Class, N: 1})
 	}
+	j.lastTried = cand
 	rule := g.Policy.Rule(f.Class)
 	a := g.attemptRecord(j, cand, started, f)
-	describe(&a, f, rule)
+	describe(&a, f, rule, hiddenOf(cand))
 	a.Decision, a.Reason, a.Wait = string(d.Step), string(d.Reason), d.Wait
 	g.Recorder.Attempt(a)
 	g.Recorder.Decision(telemetry.Decision{Attempt: a, Action: fmt.Sprintf("%s.%d", j.call.ID, j.progress.Attempts), Operation: "chat",
@@ -270,8 +297,8 @@ func (g *Gateway) attemptRecord(j *journey, cand *route.Candidate, started time.
 }
 
 // describe puts a failure into an attempt's record.
-func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule) {
-	a.Class, a.Evidence, a.Type, a.Code = string(f.Class), string(f.Evidence), f.Type, f.Code
+func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule, h hidden) {
+	a.Class, a.Evidence, a.Type, a.Code = string(f.Class), string(f.Evidence), h.word(f.Type), h.word(f.Code)
 	a.Ambiguous, a.Remedy = f.Ambiguous, rule.Remedy
 	if f.Hint.Known {
 		a.Hint, a.HintSource = f.Hint.Wait, f.Hint.Source

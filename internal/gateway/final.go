@@ -11,9 +11,6 @@ import (
 	"spillway/internal/route"
 )
 
-// maxUpstreamText is how much of a provider's own validation message a client sees, in characters.
-const maxUpstreamText = 200
-
 // sentences say what happened, one for each class, to the caller.
 var sentences = map[fault.Class]string{
 	fault.RateLimited:          "the provider is limiting our requests; try again later",
@@ -44,36 +41,37 @@ var quotable = map[fault.Class]bool{fault.InvalidRequest: true, fault.ContextLen
 
 // final is the error of a chain that ended without an answer: the last failure decides, and the attempts show the rest.
 func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
-	rule := g.Policy.Rule(f.Class)
+	rule, hidden := g.Policy.Rule(f.Class), hiddenOf(j.lastCand)
 	e := &fault.Error{Code: rule.Code, Class: f.Class, Message: sentences[f.Class], Retryable: rule.Retryable,
-		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: word(f.Code),
+		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: hidden.word(f.Code),
 		Attempts: j.tried, Cause: f}
 	if quotable[f.Class] && f.Parsed {
-		e.Param = word(f.Param)
-		if text := quote(f.Message); text != "" {
+		e.Param = hidden.word(f.Param)
+		if text := hidden.quote(f.Message); text != "" {
 			e.Message += ": " + text
 		}
 	}
-	if f.Ambiguous && j.replayUnsafe() {
+	if j.replayUnsafe() && (f.Ambiguous || e.Code == fault.ProviderTimeout) {
 		e.Code, e.Retryable = fault.ProviderTimeout, false
 		e.Message = "the provider may have done the work although no answer came; it was not repeated"
 	}
 	if errors.Is(f, errTooLarge) {
 		e.Message, e.Retryable = "the answer is too large to be held back whole; use another commit policy", false
 	}
-	if e.Retryable {
-		e.RetryAfter = retryAfter(f)
+	if status := e.HTTPStatus(); e.Retryable && (status == 429 || status == 503) {
+		e.RetryAfter = j.retryAfter()
 	}
 	conceal(e, j.route.Policy.Expose)
 	return e
 }
 
-// retryAfter is when it is worth coming back; where nothing is known, two seconds.
-func retryAfter(f *fault.Failure) time.Duration {
-	if f.Hint.Known {
-		return max(f.Hint.Wait, time.Second)
+// retryAfter is when it is worth coming back: the shortest hint of all attempts, at least a second; where none is known,
+// two.
+func (j *journey) retryAfter() time.Duration {
+	if j.soonest.IsZero() {
+		return 2 * time.Second
 	}
-	return 2 * time.Second
+	return max(time.Until(j.soonest), time.Second)
 }
 
 // conceal leaves out what the route does not show.
@@ -87,7 +85,7 @@ func conceal(e *fault.Error, level catalog.Expose) {
 }
 
 // interruption is the error that ends a committed stream.
-func (g *Gateway) interruption(f *found, failure *fault.Failure) *fault.Error {
+func (j *journey) interruption(f *found, failure *fault.Failure) *fault.Error {
 	code := fault.StreamInterrupted
 	message := "the answer was interrupted and is not whole"
 	switch failure.Local {
@@ -98,8 +96,10 @@ func (g *Gateway) interruption(f *found, failure *fault.Failure) *fault.Error {
 	case fault.Breach:
 		code, message = fault.StreamContractViolation, "the answer does not keep the requested contract"
 	}
-	return &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name,
+	e := &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name,
 		Partial: true, Unsafe: f.sentTool, Cause: failure}
+	conceal(e, j.route.Policy.Expose)
+	return e
 }
 
 // noCandidate is the error of a request that no candidate can serve to begin with.
@@ -115,30 +115,6 @@ func noCandidate(p *route.Plan) *fault.Error {
 			Message: "no candidate of this model can serve what the request needs (" + strings.Join(lacks, ", ") + ")"}
 	}
 	return &fault.Error{Code: fault.NoProviderAvailable, Message: "no candidate is available for this model", Retryable: true, RetryAfter: 2 * time.Second}
-}
-
-// word is a provider's word, bounded.
-func word(s string) string {
-	if len(s) > 80 {
-		return ""
-	}
-	return s
-}
-
-// quote is a provider's validation message, fit to be shown: bounded, and without addresses.
-func quote(s string) string {
-	words := strings.Fields(s)
-	kept := words[:0]
-	for _, w := range words {
-		if !strings.Contains(w, "://") {
-			kept = append(kept, w)
-		}
-	}
-	text := []rune(strings.Join(kept, " "))
-	if len(text) > maxUpstreamText {
-		text = append(text[:maxUpstreamText-1], '…')
-	}
-	return string(text)
 }
 
 // head says what is known of the request for the headers of its answer or error.

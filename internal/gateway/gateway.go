@@ -111,6 +111,7 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 	}
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
+	out.gone = cancel
 	if d := j.route.Policy.HoldTime; d > 0 && j.req.Stream {
 		out.openAfter(d, func() Head { return Head{Route: j.route.Route, PolicyVersion: g.Policy.Version} })
 	}
@@ -120,13 +121,15 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 		return
 	}
 	defer found.close()
+	defer g.settle(j, found)
 	// The commit point. Before it, a crash leaves nothing behind: the client sees a broken connection and may repeat
 	// the request. After it, the client holds part of an answer, and only the stream's own ending tells whether it is
 	// whole; a crash here leaves a stream without that ending.
-	if out.commit(g.head(j, found), j.req.Stream) == nil {
-		g.relay(j, found, out)
+	if out.commit(g.head(j, found), j.req.Stream) != nil {
+		j.outcome = string(fault.ClientClosed)
+		return
 	}
-	g.settle(j, found)
+	g.relay(j, found, out)
 }
 
 // journey is the state of one request on its way. It belongs to the request's goroutine.
@@ -144,10 +147,15 @@ type journey struct {
 	limits   retry.Limits
 	progress retry.Progress
 	tried    []fault.Tried
+	// lastTried is the candidate of the last entry of tried.
+	lastTried *route.Candidate
+	// soonest is the earliest moment that a provider named for coming back; zero: none did.
+	soonest time.Time
 	// last is the failure that the client would see if the chain ended now.
 	last     *fault.Failure
 	lastCand *route.Candidate
 
+	// outcome and status are those of a fault of ours until something else is known: a panic leaves them.
 	outcome  string
 	status   int
 	err      *fault.Error
@@ -155,7 +163,7 @@ type journey struct {
 }
 
 func begin(call Call) *journey {
-	return &journey{call: call, start: time.Now()}
+	return &journey{call: call, start: time.Now(), outcome: string(fault.InternalError), status: fault.InternalError.Status()}
 }
 
 // authenticate finds out who calls.
@@ -231,9 +239,12 @@ func (g *Gateway) settle(j *journey, f *found) {
 	}
 	a.Committed = true
 	a.Decision = "answered"
-	if f.broken != nil {
-		describe(&a, f.broken, g.Policy.Rule(f.broken.Class))
+	switch {
+	case f.broken != nil:
+		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), hiddenOf(f.cand))
 		a.Decision, a.Reason = "interrupted", "already_delivered"
+	case j.outcome == string(fault.InternalError):
+		a.Decision, a.Reason = "interrupted", j.outcome // a panic, on its way to the edge
 	}
 	g.Recorder.Attempt(a)
 }

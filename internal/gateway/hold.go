@@ -92,13 +92,8 @@ func (f *found) breathe(ev *chat.Event, stall time.Duration) {
 	if !ev.Content() && !ev.Withheld {
 		return
 	}
-	if f.content.IsZero() {
-		f.content = time.Now()
-		if f.onContent != nil {
-			f.onContent()
-		}
-	}
-	if ev.Finished() {
+	f.first()
+	if f.over() {
 		f.dog.wait(retry.AfterFinish)
 	} else {
 		f.dog.allow(stall)

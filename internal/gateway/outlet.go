@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ const aliveEvery = 15 * time.Second
 // lock; after close the timer sends nothing any more.
 type outlet struct {
 	client Client
+	// gone ends the request when a comment finds out that the client has left. It is set before the timer runs.
+	gone context.CancelFunc
 
 	mu     sync.Mutex
 	timer  *time.Timer // nil: not running
@@ -40,6 +43,10 @@ func (o *outlet) openAfter(d time.Duration, head func() Head) {
 		if o.err = o.client.Open(head()); o.err == nil {
 			o.err = o.client.Alive()
 		}
+		if o.err != nil {
+			o.gone()
+			return
+		}
 		o.keepAlive()
 	})
 }
@@ -62,6 +69,7 @@ func (o *outlet) tick() {
 	quiet := time.Since(o.last)
 	if quiet >= aliveEvery {
 		if o.err = o.client.Alive(); o.err != nil {
+			o.gone()
 			return
 		}
 		o.last, quiet = time.Now(), 0

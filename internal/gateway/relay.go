@@ -13,23 +13,27 @@ import (
 // relay passes a committed answer on to its end. An upstream failure becomes the stream's last event; a client that has
 // left ends the upstream call.
 func (g *Gateway) relay(j *journey, f *found, out *outlet) {
-	j.outcome, j.status = "answered", 200
 	if f.answer != nil && !j.req.Stream {
-		if out.whole(f.answer) != nil {
-			j.outcome = string(fault.ClientClosed)
-		}
+		j.delivered(out.whole(f.answer))
 		return
 	}
+	j.status = 200
 	switch failure := f.pump(out, j.idle()); {
 	case failure == nil:
-		if out.finish(f.usage, nil) != nil {
-			j.outcome = string(fault.ClientClosed)
-		}
+		j.delivered(out.finish(f.usage, nil))
 	case failure.Class == fault.Cancelled:
 		f.broken, j.outcome = failure, string(fault.ClientClosed)
 	default:
 		f.broken, j.outcome = failure, "interrupted"
-		_ = out.finish(f.usage, g.interruption(f, failure)) // the client may be gone as well; the record tells the rest
+		_ = out.finish(f.usage, j.interruption(f, failure)) // the client may be gone as well; the record tells the rest
+	}
+}
+
+// delivered ends the journey of an answer that came whole; err says that the client had left.
+func (j *journey) delivered(err error) {
+	j.outcome, j.status = "answered", 200
+	if err != nil {
+		j.outcome = string(fault.ClientClosed)
 	}
 }
 
@@ -37,7 +41,7 @@ func (g *Gateway) relay(j *journey, f *found, out *outlet) {
 func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 	f.dog.commit(idle)
 	for _, ev := range f.held {
-		f.watch(ev, idle)
+		f.watch(idle)
 		if failure := f.send(out, ev); failure != nil {
 			return failure
 		}
@@ -59,7 +63,10 @@ func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 			return failure
 		}
 		f.note(ev)
-		f.watch(ev, idle)
+		if ev.Content() {
+			f.first() // a stream that was committed by its length may have had none
+		}
+		f.watch(idle)
 		if failure := f.send(out, ev); failure != nil {
 			return failure
 		}
@@ -78,9 +85,9 @@ func (f *found) send(out *outlet, ev *chat.Event) *fault.Failure {
 		Class: fault.Cancelled, Evidence: fault.ByLocalCause}
 }
 
-// watch gives the stream its time to the next event: little once a choice has ended, since only usage is to come then.
-func (f *found) watch(ev *chat.Event, idle time.Duration) {
-	if ev.Finished() {
+// watch gives the stream its time to the next event: little once all choices have ended.
+func (f *found) watch(idle time.Duration) {
+	if f.over() {
 		idle = min(idle, retry.AfterFinish)
 	}
 	f.dog.wait(idle)
