@@ -139,6 +139,8 @@ type Timing struct {
 type Route struct {
 	Alias  chat.RequestedModel
 	Models []chat.RequestedModel
+	// Region is the only one whose channels may serve the route; empty: any.
+	Region string
 
 	// Commit says when a stream is committed to one candidate.
 	Commit Commit
@@ -212,6 +214,8 @@ type Organization struct {
 	DefaultModel chat.RequestedModel
 	// DefaultWhenDenied serves a model that is not enabled with DefaultModel instead of refusing it.
 	DefaultWhenDenied bool
+	// Region is the only one whose channels may serve its requests; empty: any.
+	Region string
 }
 
 // Allows reports whether the organization's keys may call a route or model.

@@ -14,6 +14,15 @@ type Needs struct {
 	Output int64
 	// Input is a low estimate of the input's tokens: what surely does not fit is left out, what may fit is asked.
 	Input int64
+	// Regions are where the request's data must stay, all of them: the organization's and the routes'. Empty: anywhere.
+	Regions []string
+}
+
+// In adds a region where the data must stay; empty adds none.
+func (n *Needs) In(region string) {
+	if region != "" {
+		n.Regions = append(n.Regions, region)
+	}
 }
 
 // lowBytesPerToken is more than a token of plain text usually takes, so that the estimate is low.
@@ -65,6 +74,11 @@ func lacking(ch *catalog.Channel, n Needs) Reason {
 	for _, f := range n.Features {
 		if ch.Capabilities.Lacks(f) {
 			return Reason("no_" + string(f))
+		}
+	}
+	for _, region := range n.Regions {
+		if ch.Region != region {
+			return WrongRegion
 		}
 	}
 	if limit := ch.Capabilities.MaxOutput; limit > 0 && n.Output > limit {

@@ -26,6 +26,7 @@ const (
 	OutputTooLong Reason = "max_output"
 	TooLong       Reason = "context"
 	BYOKOnly      Reason = "byok_only"
+	WrongRegion   Reason = "region"
 	Unreachable   Reason = "no_address"
 )
 
@@ -78,6 +79,7 @@ var direct = &catalog.Route{}
 func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, random func() float64) (*Plan, *fault.Error) {
 	p := &Plan{Policy: direct, Route: string(r.Models[0])}
 	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random}
+	b.needs.In(org.Region)
 	for i, m := range r.Models {
 		channels, policy := expand(c, org, m)
 		if i == 0 && channels != nil && org.DefaultWhenDenied && !b.allows(m, channels) {
@@ -89,6 +91,7 @@ func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, ran
 		}
 		if i == 0 && policy != nil {
 			p.Policy = policy
+			b.needs.In(policy.Region) // the request came for this route: what follows it keeps to its region too
 		}
 		if b.allows(m, channels) {
 			b.models(channels)
@@ -97,8 +100,10 @@ func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, ran
 		if i == 0 {
 			return nil, &fault.Error{Code: fault.ModelNotAllowed, Param: "model", Message: "this key may not call the requested model"}
 		}
-		for _, ch := range slices.Concat(channels...) {
-			b.consider(ch, NotAllowed)
+		for _, ofModel := range channels {
+			for _, ch := range ofModel.channels {
+				b.consider(ch, NotAllowed)
+			}
 		}
 	}
 	if org.DefaultModel != "" && !b.byokOnly {
@@ -122,17 +127,17 @@ type builder struct {
 }
 
 // allows reports whether the organization may call a name: itself, or as provider/model of a model that it may call.
-func (b *builder) allows(m chat.RequestedModel, channels [][]*catalog.Channel) bool {
+func (b *builder) allows(m chat.RequestedModel, channels []choice) bool {
 	if b.org.Allows(m) || m == "auto" || (m != "" && m == b.org.DefaultModel) {
 		return true
 	}
-	return b.catalog.Routes[m] == nil && len(channels) == 1 && b.org.Allows(chat.RequestedModel(channels[0][0].Model))
+	return b.catalog.Routes[m] == nil && len(channels) == 1 && b.org.Allows(chat.RequestedModel(channels[0].channels[0].Model))
 }
 
 // models adds the channels of each model in turn.
-func (b *builder) models(all [][]*catalog.Channel) {
+func (b *builder) models(all []choice) {
 	for _, ofModel := range all {
-		ordered := order(ofModel, b.random)
+		ordered := order(ofModel.channels, b.random)
 		if own := slices.DeleteFunc(slices.Clone(ordered), func(c *catalog.Channel) bool { return !c.BYOKOnly || !b.bringsKey(c) }); len(own) > 0 {
 			for _, ch := range ordered {
 				if !slices.Contains(own, ch) {
@@ -142,7 +147,7 @@ func (b *builder) models(all [][]*catalog.Channel) {
 			ordered, b.byokOnly = own, true
 		}
 		for _, ch := range ordered {
-			b.add(ch)
+			b.add(ch, ofModel.region)
 		}
 	}
 }
@@ -152,12 +157,15 @@ func (b *builder) bringsKey(ch *catalog.Channel) bool {
 	return slices.ContainsFunc(ch.Credentials, func(c *catalog.Credential) bool { return c.Organization == b.org.Name })
 }
 
-// add looks at one channel and lists its credentials if it can serve.
-func (b *builder) add(ch *catalog.Channel) {
+// add looks at one channel and lists its credentials if it can serve and lies in region; empty: any.
+func (b *builder) add(ch *catalog.Channel, region string) {
 	if b.seen[ch] {
 		return
 	}
 	reason := lacking(ch, b.needs)
+	if reason == OK && region != "" && ch.Region != region {
+		reason = WrongRegion
+	}
 	credentials := b.credentials(ch)
 	switch {
 	case reason != OK:
@@ -207,10 +215,16 @@ func unknownModel(r *chat.Request, i int) *fault.Error {
 		Message: "no route or model is called " + strconv.Quote(clip(string(r.Models[i]), 80)) + "; see GET /v1/models"}
 }
 
-// expand resolves a requested name into the channels of each of its models, in order; nil when the name is unknown.
-func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel) ([][]*catalog.Channel, *catalog.Route) {
+// A choice is a model that a name stands for.
+type choice struct {
+	channels []*catalog.Channel
+	region   string // of the route that names the model
+}
+
+// expand resolves a requested name into the models it stands for, in order; nil when the name is unknown.
+func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel) ([]choice, *catalog.Route) {
 	if m == "auto" {
-		all := [][]*catalog.Channel{}
+		all := []choice{}
 		for _, own := range org.Models {
 			if own != "*" {
 				more, _ := expand(c, org, own)
@@ -220,14 +234,14 @@ func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel
 		return all, nil
 	}
 	if r := c.Routes[m]; r != nil {
-		all := make([][]*catalog.Channel, 0, len(r.Models))
+		all := make([]choice, 0, len(r.Models))
 		for _, own := range r.Models {
-			all = append(all, c.ByModel(own))
+			all = append(all, choice{c.ByModel(own), r.Region})
 		}
 		return all, r
 	}
 	if channels := c.ByModel(m); channels != nil {
-		return [][]*catalog.Channel{channels}, nil
+		return []choice{{channels: channels}}, nil
 	}
 	return nil, nil
 }

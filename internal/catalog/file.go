@@ -1,0 +1,141 @@
+package catalog
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"spillway/internal/fault"
+)
+
+// file is the configuration as an operator writes it. The tags of the structs below are the one description of it: Load
+// holds a document to them, and Schema turns them into a JSON Schema.
+//
+//	json      the member's name
+//	doc       what it means
+//	required  it must be there; a list must not be empty (a text never is)
+//	many      how many items a list or a map may have
+//	min, max  bounds of a number; max of a text: its characters, 256 unless it says otherwise
+//	above     a number must be greater than this
+//	oneof     the words that a text may be, beside those of its type
+//	form      the form that a text must have
+//	default   what holds where the member is left out
+//
+// Bounds, words and forms of a list or a map are those of its items.
+type file struct {
+	Version       string             `json:"version" required:"" max:"64" doc:"Your own name for this configuration. /healthz shows it."`
+	Providers     []fileProvider     `json:"providers" many:"100" doc:"The upstream services."`
+	Channels      []fileChannel      `json:"channels" many:"1000" doc:"What can serve a model: provider + model + region, with keys and capabilities."`
+	Routes        []fileRoute        `json:"routes" many:"1000" doc:"Stable names that clients call, each with the models behind it and its own policy."`
+	Organizations []fileOrganization `json:"organizations" many:"1000" doc:"Who may call what. An organization scopes keys, budgets and traces."`
+	Keys          []fileKey          `json:"keys" many:"10000" doc:"The clients' keys."`
+}
+
+type fileProvider struct {
+	Name    string            `json:"name" required:"" max:"64" form:"name" doc:"What clients see in X-LLM-Provider."`
+	Kind    string            `json:"kind" required:"" oneof:"openai" doc:"The API that the provider speaks."`
+	Vendor  string            `json:"vendor" max:"64" oneof:"anthropic azure bedrock deepseek gemini generic groq mistral openai openrouter together xai" doc:"Whose error codes and headers these are. Default: by the host of base_url, else generic."`
+	BaseURL string            `json:"base_url" required:"" max:"2048" doc:"The address up to and including the version, or env:NAME. While the variable is not set, the provider is out of use."`
+	Headers map[string]string `json:"headers" many:"50" doc:"Headers that are sent with every call. No place for secrets."`
+	Query   map[string]string `json:"query" many:"50" doc:"Query parameters that are sent with every call. No place for secrets."`
+}
+
+type fileChannel struct {
+	Name        string           `json:"name" max:"128" doc:"Names the channel in reasons, in prefer and in records. Default: provider/model, and @region if it has one."`
+	Provider    string           `json:"provider" required:"" doc:"The name of one of the providers."`
+	Models      []string         `json:"models" required:"" many:"1000" doc:"The models as the provider calls them; each makes a channel of its own."`
+	Region      string           `json:"region" max:"64" doc:"Where the provider serves it. A need for a region is met by exactly this word."`
+	Priority    int              `json:"priority" min:"-1000" max:"1000" default:"0" doc:"Orders the channels of a model, lowest first."`
+	Weight      *float64         `json:"weight" above:"0" max:"1000" default:"1" doc:"Its share of the load among channels of equal priority."`
+	Credentials []fileCredential `json:"credentials" required:"" many:"100" doc:"The keys with which it can be called."`
+
+	Cannot      []Feature `json:"cannot" many:"50" doc:"What the model cannot do. Requests that need it pass the channel by."`
+	Drops       []string  `json:"drops" many:"50" doc:"Top-level parameters that the model does not take and that may be left out without changing what a request means. X-LLM-Dropped-Params names them."`
+	Context     int64     `json:"context" min:"0" max:"100000000" default:"0" doc:"The model's context in tokens. 0: not declared, no limit is assumed."`
+	MaxOutput   int64     `json:"max_output" min:"0" max:"100000000" default:"0" doc:"The longest output in tokens. 0: not declared, no limit is assumed."`
+	OutputField string    `json:"output_field" oneof:"max_tokens max_completion_tokens" doc:"What this model calls the output limit. Default: as the client wrote it."`
+
+	FirstContentMS int64  `json:"first_content_ms" min:"0" max:"900000" doc:"How long the first content may take while another candidate is left. Default: 10 seconds, and one more for every 8000 tokens of input. Give a reasoning model a minute."`
+	StallMS        int64  `json:"stall_ms" min:"0" max:"900000" default:"20000" doc:"The longest gap between contents of an answer that is not committed yet, while another candidate is left."`
+	AttemptMS      int64  `json:"attempt_ms" min:"0" max:"900000" doc:"Bounds a call that does not stream. Default: what is left of the request's time, less 20 seconds."`
+	UpstreamStream string `json:"upstream_stream" oneof:"always as_client" default:"always" doc:"as_client: the call upstream streams only when the client's does."`
+	BYOKOnly       bool   `json:"byok_only" default:"false" doc:"Serves only organizations that bring their own key. For them no platform credential, no other channel of the model and no default model is tried."`
+}
+
+type fileCredential struct {
+	Alias        string   `json:"alias" required:"" max:"64" doc:"What records show instead of the key."`
+	Weight       *float64 `json:"weight" above:"0" max:"1000" default:"1" doc:"Its share of the load among the channel's credentials."`
+	Secret       string   `json:"secret" required:"" form:"secret" doc:"Where the key is: env:NAME, never the key itself. While the variable is not set, the credential is out of use."`
+	Organization string   `json:"organization" doc:"Whose key it is (bring your own key): no other organization's request uses it. Left out: the platform's."`
+}
+
+type fileRoute struct {
+	Alias  string   `json:"alias" required:"" max:"128" doc:"The name that clients give as model."`
+	Models []string `json:"models" required:"" many:"50" doc:"Model ids, or provider/model, in the order of trying."`
+	Region string   `json:"region" max:"64" doc:"Data residency: only channels of this region serve the route."`
+
+	Commit       Commit `json:"commit" default:"first_delta" doc:"When a stream is committed to one candidate: at the first content; after a prefix; or complete, when the whole answer is there and checked, so that every failure can still fall back."`
+	PrefixTokens int64  `json:"prefix_tokens" min:"0" max:"100000" doc:"With commit: prefix, commit after so many tokens."`
+	PrefixMS     int64  `json:"prefix_ms" min:"0" max:"900000" doc:"With commit: prefix, commit so long after the first content."`
+	HoldMS       int64  `json:"hold_ms" min:"0" max:"900000" default:"0" doc:"After how long a stream that has no content yet is opened with comments, for clients behind proxies that cut silence. 0: never."`
+	ToolDeltas   string `json:"tool_deltas" oneof:"as_sent whole" default:"as_sent" doc:"whole: each streamed tool call is sent in one piece, after its arguments have been checked."`
+
+	TimeoutMS      int64 `json:"timeout_ms" min:"0" max:"900000" default:"120000" doc:"Bounds the whole request, and for a stream the time to its first content."`
+	IdleMS         int64 `json:"idle_ms" min:"0" max:"900000" default:"600000" doc:"The longest silence of a committed stream."`
+	StallMS        int64 `json:"stall_ms" min:"0" max:"900000" doc:"Replaces the channels' own stall_ms."`
+	FirstContentMS int64 `json:"first_content_ms" min:"0" max:"900000" doc:"Replaces the channels' own first_content_ms."`
+	MinUsefulMS    int64 `json:"min_useful_ms" min:"0" max:"900000" default:"1000" doc:"The least time that must be left for an attempt to start."`
+
+	MaxRetries      *int                `json:"max_retries" min:"0" max:"10" default:"1" doc:"How often the same candidate is called again."`
+	MaxFallbacks    *int                `json:"max_fallbacks" min:"0" max:"10" default:"2" doc:"How often the next candidate is called."`
+	MaxAttempts     *int                `json:"max_attempts" min:"1" max:"10" default:"4" doc:"Bounds all calls of a request, the first one included."`
+	Retry           map[fault.Class]int `json:"retry" many:"50" min:"0" max:"10" doc:"Replaces max_retries for single classes of failure."`
+	Profile         string              `json:"profile" oneof:"strict lyrouter" default:"strict" doc:"lyrouter: every class falls back, as with fallback_on: [any]."`
+	FallbackOn      []fault.Class       `json:"fallback_on" many:"50" oneof:"any" doc:"Classes that fall back although they would fail fast, or any."`
+	DoNotFallbackOn []fault.Class       `json:"do_not_fallback_on" many:"50" doc:"Classes that never fall back."`
+	Silence         string              `json:"silence" oneof:"fallback retry" default:"fallback" doc:"What follows a provider that stays silent."`
+	Stream500       string              `json:"stream_500" oneof:"fallback retry" default:"fallback" doc:"What follows a server error inside a stream."`
+	Jitter          string              `json:"jitter" oneof:"half full" default:"half" doc:"half: a delay varies by 50 %; full: it is drawn from zero to its whole length."`
+
+	Replay  string `json:"replay" oneof:"safe unsafe" default:"safe" doc:"unsafe: the work must not be repeated after a failure that leaves open whether it was done."`
+	Surface string `json:"surface" oneof:"gateway upstream_status" default:"gateway" doc:"upstream_status: a caller's mistake is answered with the provider's own 4xx instead of 502."`
+	Expose  Expose `json:"expose" default:"attempts" doc:"How much of the providers behind the route an error shows."`
+}
+
+type fileOrganization struct {
+	Name           string   `json:"name" required:"" max:"64" doc:"What keys and credentials refer to."`
+	Models         []string `json:"models" many:"1000" doc:"Routes and models that its keys may call, in the order of auto; \"*\" stands for everything."`
+	DefaultModel   string   `json:"default_model" doc:"Tried last, if it is not among the candidates already."`
+	WhenNotEnabled string   `json:"when_not_enabled" oneof:"error default_model" default:"error" doc:"default_model: a model that is not enabled is served by the default model instead of being refused."`
+	Region         string   `json:"region" max:"64" doc:"Data residency: only channels of this region serve its requests."`
+}
+
+type fileKey struct {
+	SHA256       string `json:"sha256" required:"" form:"sha256" doc:"The SHA-256 of the key, 64 lower-case hexadecimal digits: printf %s \"$KEY\" | sha256sum"`
+	Alias        string `json:"alias" max:"64" doc:"What records show instead of the key."`
+	Organization string `json:"organization" required:"" doc:"Whose key it is."`
+	Disabled     bool   `json:"disabled" default:"false" doc:"Puts the key out of use."`
+	Expires      string `json:"expires" form:"time" doc:"When the key ends, such as 2026-12-31T00:00:00Z. Left out: never."`
+	When         string `json:"when" form:"reference" doc:"A variable, env:NAME, without which the key is out of use: a key that everybody knows must not work where the configuration is deployed."`
+}
+
+// A vocabulary is what texts of one type may say, and what such a text is called.
+type vocabulary struct {
+	noun  string // empty: the words are listed instead
+	words []string
+}
+
+var vocabularies = map[reflect.Type]vocabulary{
+	reflect.TypeFor[Feature]():     {"a feature", keysOf(everyFeature)},
+	reflect.TypeFor[fault.Class](): {"a class", fault.ClassNames()},
+	reflect.TypeFor[Commit]():      {"", []string{string(CommitFirstDelta), string(CommitPrefix), string(CommitComplete)}},
+	reflect.TypeFor[Expose]():      {"", []string{string(ExposeAttempts), string(ExposeProvider), string(ExposeNone)}},
+}
+
+func keysOf[K ~string, V any](m map[K]V) []string {
+	out := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, string(k))
+	}
+	return out
+}
