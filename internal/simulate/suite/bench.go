@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -25,20 +26,35 @@ const (
 	clientKey   = "suite-client-key"
 	upstreamKey = "suite-upstream-key"
 	routeAlias  = "fault"
-	requestID   = "suite-request"
 	prompt      = "How does the flood pass the dam?"
-	messages    = `[{"role":"user","content":"` + prompt + `"}]`
+
+	// What a row asks that wants a tool called, and the call that the simulated
+	// provider then makes: its arguments fill the schema and come in pieces of six
+	// characters, each of them a token.
+	toolPrompt    = "What is the weather in Lisbon?"
+	toolName      = "get_weather"
+	toolArguments = `{"city":"Lisbon","unit":"celsius"}`
+	toolTokens    = 6
+	tools         = `[{"type":"function","function":{"name":"` + toolName + `","parameters":{"type":"object",` +
+		`"properties":{"city":{"type":"string"},"unit":{"type":"string"}},"required":["city","unit"]}}}]`
 
 	// functionTimeout is above the contract's 120 s and its 2.5 s of reserve.
 	functionTimeout = 130 * time.Second
 	// settleTime bounds what may follow the last byte: the gateway's own
 	// bookkeeping, which it bounds to 1.5 s.
 	settleTime = 3 * time.Second
+	// patience is how long after its limit a request is given up as hanging.
+	patience = 5 * time.Second
 )
 
-// bench is what one row runs on: a simulated provider, and the gateway binary
-// behind a function URL, configured to reach it.
+// requestID is what a row's request names itself, the first being 0.
+func requestID(i int) string { return "suite-request-" + itoa(i+1) }
+
+// bench is what one row runs on in one mode: a simulated provider, and the gateway
+// binary behind a function URL, configured to reach it.
 type bench struct {
+	row      Row
+	mode     Mode
 	provider *simulate.Provider
 	front    *runtimeapi.Front
 	url      string
@@ -46,9 +62,9 @@ type bench struct {
 	stop     func() error
 }
 
-// newBench starts a bench for the row. Its files lie in dir.
-func newBench(row Row, bootstrap, dir string) (*bench, error) {
-	b := &bench{provider: simulate.New(), log: new(bytes.Buffer)}
+// newBench starts a bench. Its files lie in dir.
+func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
+	b := &bench{row: row, mode: mode, provider: simulate.New(), log: new(bytes.Buffer)}
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for the gateway: %w", err)
@@ -58,7 +74,7 @@ func newBench(row Row, bootstrap, dir string) (*bench, error) {
 	closeProvider := func() { b.provider.Close(); running.Wait() }
 
 	configuration := filepath.Join(dir, "gateway.json")
-	if err := os.WriteFile(configuration, row.configuration(), 0o600); err != nil {
+	if err := os.WriteFile(configuration, row.configuration(mode), 0o600); err != nil {
 		closeProvider()
 		return nil, fmt.Errorf("writing the configuration: %w", err)
 	}
@@ -99,17 +115,24 @@ func newBench(row Row, bootstrap, dir string) (*bench, error) {
 	return b, nil
 }
 
-// configuration is the row's gateway.json: one route over the row's candidates,
-// everything else as the contract's defaults have it.
-func (r Row) configuration() []byte {
+// configuration is the row's gateway.json: one route over the row's candidates
+// with the row's own options, everything else as the contract's defaults have it.
+func (r Row) configuration(mode Mode) []byte {
 	type object = map[string]any
 	var channels []object
 	for _, model := range r.Candidates {
-		channels = append(channels, object{
+		channel := object{
 			"provider":    r.provider(model),
 			"models":      []string{model},
 			"credentials": []object{{"alias": "only", "secret": "env:SIM_KEY"}},
-		})
+		}
+		maps.Copy(channel, r.Channels[model])
+		channels = append(channels, channel)
+	}
+	route := object{"alias": routeAlias, "models": r.Candidates}
+	maps.Copy(route, r.Route)
+	if mode == Complete && r.CommitByRoute {
+		route["commit"] = "complete"
 	}
 	digest := sha256.Sum256([]byte(clientKey))
 	out, err := json.MarshalIndent(object{
@@ -119,64 +142,99 @@ func (r Row) configuration() []byte {
 			{"name": "backup", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
 		},
 		"channels":      channels,
-		"routes":        []object{{"alias": routeAlias, "models": r.Candidates}},
+		"routes":        []object{route},
 		"organizations": []object{{"name": "suite", "models": []string{"*"}}},
 		"keys":          []object{{"sha256": hex.EncodeToString(digest[:]), "alias": "suite", "organization": "suite"}},
 	}, "", "  ")
 	if err != nil {
-		panic("suite: encoding a configuration: " + err.Error()) // strings and slices of them
+		panic("suite: encoding a configuration: " + err.Error()) // a row's options are JSON values
 	}
 	return out
 }
 
+// messages are the row's question.
+func (r Row) messages() string {
+	if r.Tool {
+		return `[{"role":"user","content":"` + toolPrompt + `"}]`
+	}
+	return `[{"role":"user","content":"` + prompt + `"}]`
+}
+
 // request is what the client asks.
 func (r Row) request() string {
-	ask := `{"model":"` + routeAlias + `","messages":` + messages
+	ask := `{"model":"` + routeAlias + `","messages":` + r.messages()
+	if r.Tool {
+		ask += `,"tools":` + tools
+	}
 	if !r.Plain {
 		ask += `,"stream":true,"stream_options":{"include_usage":true}`
 	}
 	return ask + `}`
 }
 
-// observe makes the row's request, waits until the gateway is done with it, and
-// closes the bench.
-func (b *bench) observe(ctx context.Context, row Row, mode Mode) (Observation, error) {
-	o := b.ask(ctx, row, mode)
-	b.settle()
-	o.Calls = b.provider.Calls()
+// observe makes the row's requests, one after the other and each when the gateway
+// is done with the one before, and closes the bench.
+func (b *bench) observe(ctx context.Context) ([]Observation, error) {
+	var all []Observation
+	seen := 0
+	for i, step := range b.row.steps(b.mode) {
+		if i > 0 {
+			pause(ctx, time.Until(all[i-1].Began.Add(step.After)))
+		}
+		o := b.ask(ctx, requestID(i), step.within()+patience)
+		b.settle()
+		calls := b.provider.Calls()
+		o.Calls, seen = calls[seen:], len(calls)
+		all = append(all, o)
+	}
 	err := b.stop()
-	o.Records = parseRecords(b.log.Bytes())
-	return o, err
+	records := parseRecords(b.log.Bytes())
+	for i := range all {
+		all[i].Records = recordsOf(records, requestID(i))
+	}
+	return all, err
 }
 
-func (b *bench) ask(ctx context.Context, row Row, mode Mode) Observation {
-	start := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(row.request()))
+// pause waits for d, or for the end of the run if that comes first.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// ask makes one request and reads the answer to its end, but no longer than it
+// takes to be sure that it hangs.
+func (b *bench) ask(ctx context.Context, id string, limit time.Duration) (o Observation) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	o.Began = time.Now()
+	defer func() { o.Elapsed = time.Since(o.Began) }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(b.row.request()))
 	if err != nil {
-		return Observation{Err: err}
+		o.Err = err
+		return o
 	}
 	req.Header.Set("Authorization", "Bearer "+clientKey)
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Request-Id", requestID)
-	if mode == Complete {
+	req.Header.Set("X-Request-Id", id)
+	for name, value := range b.row.Headers {
+		req.Header.Set(name, value)
+	}
+	if b.mode == Complete && !b.row.CommitByRoute {
 		req.Header.Set("X-LLM-Commit", "complete")
 	}
 	transport := &http.Transport{DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return Observation{Err: err, Elapsed: time.Since(start)}
+		o.Err = err
+		return o
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return Observation{
-		Status:  resp.StatusCode,
-		Header:  resp.Header,
-		Body:    string(body),
-		Events:  parseStream(string(body)).events,
-		Elapsed: time.Since(start),
-		Err:     err,
-	}
+	o.Status, o.Header, o.Body, o.Err = resp.StatusCode, resp.Header, string(body), err
+	return o
 }
 
 // settle waits until the gateway has asked for its next event, after which it

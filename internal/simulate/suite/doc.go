@@ -2,10 +2,10 @@
 // simulated provider knows.
 //
 // A row is one fault: a primary that has it, healthy fallbacks behind it, one
-// request, and what is right. Each row and mode gets a front end of its own (the
-// real gateway binary behind a streaming function URL), a provider of its own and
-// a configuration of its own, so that nothing one row does to a circuit, a hold
-// or a quota can help or harm another.
+// request or several, and what is right for each. Each row and mode gets a front
+// end of its own (the real gateway binary behind a streaming function URL), a
+// provider of its own and a configuration of its own, so that nothing one row does
+// to a circuit, a hold or a quota can help or harm another.
 //
 // Two judgements are made, and both must be good. The outcome is what the client
 // has: the whole answer, a clean error, or something broken. The conduct is how

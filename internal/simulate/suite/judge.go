@@ -31,27 +31,27 @@ func (f *Findings) text(n int, got string) {
 	}
 }
 
-// verdict judges what was observed of a row in a mode.
-func (r Row) verdict(mode Mode, o Observation) (Verdict, []string) {
+// verdict judges what was observed of a row in a mode, one observation a step. A
+// row is as good as its worst step.
+func (r Row) verdict(mode Mode, all []Observation) (Verdict, []string) {
 	var f Findings
-	outcome := o.outcome(r.Plain, &f)
-	r.checkCalls(o, &f)
-	r.checkHeaders(o, &f)
-	r.checkRecords(o, &f)
-	if o.Elapsed > r.within() {
-		f.addf("took %s, may take %s", o.Elapsed.Round(time.Millisecond), r.within())
+	steps := r.steps(mode)
+	f.equal("requests", len(steps), len(all))
+	v := Pass
+	for i := range min(len(steps), len(all)) {
+		var own Findings
+		if one := r.judge(steps[i], requestID(i), all[i], &own); one.rank() < v.rank() {
+			v = one
+		}
+		for _, why := range own.list {
+			if len(steps) > 1 {
+				why = fmt.Sprintf("request %d: %s", i+1, why)
+			}
+			f.list = append(f.list, why)
+		}
 	}
 	if r.Conduct != nil {
-		r.Conduct(o, &f)
-	}
-	v := Fail
-	switch {
-	case outcome == r.right():
-		v = Pass
-	case outcome == CleanError:
-		v = Safe
-	case outcome == Whole:
-		f.addf("the client has an answer where an error is right")
+		r.Conduct(all, &f)
 	}
 	if recorded := r.Recorded[mode]; v.rank() < recorded.rank() {
 		f.addf("%s, but the table records %s", v, recorded)
@@ -62,8 +62,34 @@ func (r Row) verdict(mode Mode, o Observation) (Verdict, []string) {
 	return v, nil
 }
 
+// judge holds one request to its step.
+func (r Row) judge(s Step, id string, o Observation, f *Findings) Verdict {
+	if s.Unplanned {
+		s.Calls, s.Classes = o.called(), o.classes()
+	}
+	outcome := r.outcome(o, f)
+	r.checkCalls(s, o, f)
+	r.checkHeaders(s, id, o, f)
+	checkRecords(s, o, f)
+	if o.Elapsed > s.within() {
+		f.addf("took %s, may take %s", o.Elapsed.Round(time.Millisecond), s.within())
+	}
+	if s.Conduct != nil {
+		s.Conduct(o, f)
+	}
+	switch {
+	case outcome == s.right():
+		return Pass
+	case outcome == CleanError:
+		return Safe
+	case outcome == Whole:
+		f.addf("the client has an answer where an error is right")
+	}
+	return Fail
+}
+
 // outcome says what the client is left with, and why that is broken if it is.
-func (o Observation) outcome(plain bool, f *Findings) Outcome {
+func (r Row) outcome(o Observation, f *Findings) Outcome {
 	before := len(f.list)
 	var out Outcome
 	switch {
@@ -74,11 +100,11 @@ func (o Observation) outcome(plain bool, f *Findings) Outcome {
 		o.checkError(f)
 	case o.Status != 200:
 		f.addf("status %d", o.Status)
-	case plain:
+	case r.Plain:
 		out = Whole
-		o.checkPlain(f)
+		r.checkPlain(o, f)
 	default:
-		out = o.checkStream(f)
+		out = r.checkStream(o, f)
 	}
 	if len(f.list) > before {
 		return Broken
@@ -117,7 +143,7 @@ func (o Observation) checkError(f *Findings) {
 	}
 }
 
-func (o Observation) checkPlain(f *Findings) {
+func (r Row) checkPlain(o Observation, f *Findings) {
 	o.checkMedia("application/json", f)
 	var c completion
 	if err := json.Unmarshal([]byte(o.Body), &c); err != nil || len(c.Choices) != 1 {
@@ -125,18 +151,17 @@ func (o Observation) checkPlain(f *Findings) {
 		return
 	}
 	f.equal("object", "chat.completion", c.Object)
-	f.text(len(simulate.Tokens()), c.Choices[0].Message.Content)
-	f.equal("finish reason", "stop", c.Choices[0].FinishReason)
-	if c.Usage == nil {
-		f.addf("no usage")
-		return
+	choice := c.Choices[0]
+	a := answer{text: choice.Message.Content, calls: choice.Message.ToolCalls, finishes: []string{choice.FinishReason}}
+	if c.Usage != nil {
+		a.usages = append(a.usages, *c.Usage)
 	}
-	f.equal("completion tokens", len(simulate.Tokens()), c.Usage.Completion)
+	r.checkAnswer(a, f)
 }
 
 // checkStream tells a whole stream from one that ends in an error event, and
 // finds what is wrong with either.
-func (o Observation) checkStream(f *Findings) Outcome {
+func (r Row) checkStream(o Observation, f *Findings) Outcome {
 	o.checkMedia("text/event-stream", f)
 	f.equal("Cache-Control", "no-cache, no-transform", o.Header.Get("Cache-Control"))
 	f.equal("X-Accel-Buffering", "no", o.Header.Get("X-Accel-Buffering"))
@@ -149,14 +174,40 @@ func (o Observation) checkStream(f *Findings) Outcome {
 		s.checkFailure(f)
 		return CleanError
 	}
-	f.text(len(simulate.Tokens()), s.text)
-	f.equal("finish reasons", []string{"stop"}, s.finishes)
-	if len(s.usages) != 1 {
-		f.addf("%d usage chunks, one was asked for", len(s.usages))
-		return Whole
-	}
-	f.equal("completion tokens", len(simulate.Tokens()), s.usages[0].Completion)
+	r.checkAnswer(s.answer, f)
 	return Whole
+}
+
+// checkAnswer holds a whole answer to what the healthy provider gives.
+func (r Row) checkAnswer(a answer, f *Findings) {
+	tokens, finish := len(simulate.Tokens()), "stop"
+	if r.Tool {
+		tokens, finish = toolTokens, "tool_calls"
+		f.equal("text beside the call", "", a.text)
+		a.checkCall(f)
+	} else {
+		f.text(tokens, a.text)
+		f.equal("tool calls", 0, len(a.calls))
+	}
+	f.equal("finish reasons", []string{finish}, a.finishes)
+	if len(a.usages) != 1 {
+		f.addf("%d times usage, once is right", len(a.usages))
+		return
+	}
+	f.equal("completion tokens", tokens, a.usages[0].Completion)
+}
+
+func (a answer) checkCall(f *Findings) {
+	if len(a.calls) != 1 {
+		f.addf("%d tool calls, one was asked for", len(a.calls))
+		return
+	}
+	c := a.calls[0]
+	if c.ID == "" {
+		f.addf("the tool call has no id")
+	}
+	f.equal("tool", toolName, c.Function.Name)
+	f.equal("arguments", toolArguments, c.Function.Arguments)
 }
 
 func (s stream) checkFailure(f *Findings) {
@@ -173,10 +224,10 @@ func (s stream) checkFailure(f *Findings) {
 	}
 }
 
-// checkCalls compares the upstream calls with the row's, and holds each to what
+// checkCalls compares the upstream calls with the step's, and holds each to what
 // is true of every upstream call.
-func (r Row) checkCalls(o Observation, f *Findings) {
-	f.equal("calls", r.Calls, o.called())
+func (r Row) checkCalls(s Step, o Observation, f *Findings) {
+	f.equal("calls", s.Calls, o.called())
 	for _, c := range o.Calls {
 		var body struct {
 			Messages      json.RawMessage
@@ -191,9 +242,9 @@ func (r Row) checkCalls(o Observation, f *Findings) {
 			f.addf("call %d: a body that is no JSON: %v", c.N, err)
 			continue
 		}
-		f.equal(fmt.Sprintf("call %d: messages", c.N), messages, string(body.Messages))
-		if !body.Stream || !body.StreamOptions.Usage {
-			f.addf("call %d: upstream was not asked to stream with usage", c.N)
+		f.equal(fmt.Sprintf("call %d: messages", c.N), r.messages(), string(body.Messages))
+		if streams := r.streams(c.Model); body.Stream != streams || body.StreamOptions.Usage != streams {
+			f.addf("call %d: upstream was asked with stream %t and usage %t, want %t", c.N, body.Stream, body.StreamOptions.Usage, streams)
 		}
 		if body.Models != nil || body.Fallback != nil {
 			f.addf("call %d: the gateway's own members went upstream", c.N)
@@ -205,18 +256,18 @@ func (r Row) checkCalls(o Observation, f *Findings) {
 }
 
 // checkHeaders holds the response to contract §1.
-func (r Row) checkHeaders(o Observation, f *Findings) {
-	fallback := r.answeredBy() != r.Candidates[0]
+func (r Row) checkHeaders(s Step, id string, o Observation, f *Findings) {
+	last := r.lastTried(s)
 	want := map[string]string{
-		"X-Request-Id":              requestID,
+		"X-Request-Id":              id,
 		"X-LLM-Route":               routeAlias,
-		"X-LLM-Provider":            r.provider(r.answeredBy()),
-		"X-LLM-Attempts":            itoa(len(r.Calls)),
+		"X-LLM-Provider":            r.provider(last),
+		"X-LLM-Attempts":            itoa(len(s.Calls)),
 		"X-LLM-Credential-Fallback": "false",
 	}
-	if r.right() == Whole {
-		want["X-LLM-Model"] = r.answeredBy()
-		want["X-LLM-Fallback"] = fmt.Sprint(fallback)
+	if s.right() == Whole {
+		want["X-LLM-Model"] = last
+		want["X-LLM-Fallback"] = fmt.Sprint(last != r.Candidates[0])
 	}
 	for name, value := range want {
 		f.equal(name, value, o.Header.Get(name))
@@ -226,27 +277,22 @@ func (r Row) checkHeaders(o Observation, f *Findings) {
 			f.addf("no %s", name)
 		}
 	}
-	if r.right() == Whole && len(o.Calls) > 0 {
-		last := o.Calls[len(o.Calls)-1]
-		f.equal("X-LLM-Provider-Request-Id", simulate.RequestID(last.N), o.Header.Get("X-LLM-Provider-Request-Id"))
+	if s.right() == Whole && len(o.Calls) > 0 {
+		f.equal("X-LLM-Provider-Request-Id", simulate.RequestID(o.Calls[len(o.Calls)-1].N), o.Header.Get("X-LLM-Provider-Request-Id"))
 	}
 }
 
 // checkRecords compares the gateway's own account with what happened.
-func (r Row) checkRecords(o Observation, f *Findings) {
+func checkRecords(s Step, o Observation, f *Findings) {
 	f.equal("attempt_finished records", len(o.Calls), len(o.attempts()))
-	if want := r.Classes; len(want) > 0 || len(o.classes()) > 0 {
-		f.equal("classes", want, o.classes())
+	if len(s.Classes) > 0 || len(o.classes()) > 0 {
+		f.equal("classes", s.Classes, o.classes())
 	}
-	finished := 0
 	for _, record := range o.Records {
-		if record.kind() == "request_finished" {
-			finished++
-		}
 		line, _ := json.Marshal(record) // it was decoded from JSON
-		if strings.Contains(string(line), upstreamKey) || strings.Contains(string(line), prompt) {
+		if strings.Contains(string(line), upstreamKey) || strings.Contains(string(line), prompt) || strings.Contains(string(line), toolPrompt) {
 			f.addf("a %q record holds the key or the prompt", record.kind())
 		}
 	}
-	f.equal("request_finished records", 1, finished)
+	f.equal("request_finished records", 1, len(o.recorded("request_finished")))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"spillway/internal/catalog"
 	"spillway/internal/simulate"
 )
 
@@ -16,31 +17,8 @@ import (
 var row = Row{
 	Name:       "F00",
 	Candidates: []string{"sim-bad", "sim-ok"},
-	Calls:      []string{"sim-bad", "sim-bad", "sim-ok"},
-	Classes:    []string{"overloaded", "overloaded"},
+	Steps:      []Step{{Calls: []string{"sim-bad", "sim-bad", "sim-ok"}, Classes: []string{"overloaded", "overloaded"}}},
 	Recorded:   map[Mode]Verdict{Live: Pass},
-}
-
-// flawless is what that row should leave behind.
-func flawless() Observation {
-	body := streamOf(simulate.Tokens()...) + finish + usageEvent + "data: [DONE]\n\n"
-	return Observation{
-		Status: 200,
-		Header: headers("text/event-stream", map[string]string{
-			"X-LLM-Provider": "backup", "X-LLM-Model": "sim-ok", "X-LLM-Fallback": "true", "X-LLM-Attempts": "3",
-			"X-LLM-Provider-Request-Id": simulate.RequestID(3),
-			"Cache-Control":             "no-cache, no-transform", "X-Accel-Buffering": "no",
-		}),
-		Body:    body,
-		Elapsed: time.Second,
-		Calls:   []simulate.Call{call(1, "sim-bad"), call(2, "sim-bad"), call(3, "sim-ok")},
-		Records: []Record{
-			{"msg": "attempt_finished", "class": "overloaded"},
-			{"msg": "attempt_finished", "class": "overloaded"},
-			{"msg": "attempt_finished", "class": ""},
-			{"msg": "request_finished"},
-		},
-	}
 }
 
 const (
@@ -49,6 +27,7 @@ const (
 	errorEvent = `data: {"error":{"message":"cut","type":"upstream_error","param":null,"code":"provider_disconnect",` +
 		`"provider":"primary","class":"network","retry_safe":true,"partial":true}}` + "\n\n"
 	errorBody = `{"error":{"message":"m","type":"api_error","param":null,"code":"provider_unavailable","retryable":true,"request_id":"r"}}`
+	done      = "data: [DONE]\n\n"
 )
 
 func streamOf(tokens ...string) string {
@@ -60,29 +39,190 @@ func streamOf(tokens ...string) string {
 	return b.String()
 }
 
-func headers(media string, more map[string]string) http.Header {
-	h := http.Header{}
-	for name, value := range map[string]string{
-		"Content-Type": media, "X-Request-Id": requestID, "X-LLM-Route": routeAlias, "X-LLM-Credential-Fallback": "false",
-		"X-LLM-Policy-Version": "1", "X-LLM-Routing-Reason": "a:ok",
-	} {
-		h.Set(name, value)
+// callOf streams a tool call, each part in a chunk.
+func callOf(parts ...string) string {
+	var b strings.Builder
+	id := `"id":"call_1","type":"function",`
+	for _, part := range parts {
+		arguments, _ := json.Marshal(part)
+		name := ""
+		if id != "" {
+			name = `"name":"get_weather",`
+		}
+		fmt.Fprintf(&b, `data: {"object":"chat.completion.chunk","choices":[{"delta":{"tool_calls":[{"index":0,%s"function":{%s"arguments":%s}}]},"finish_reason":null}]}`+"\n\n", id, name, arguments)
+		id = ""
 	}
-	for name, value := range more {
-		h.Set(name, value)
-	}
-	return h
+	return b.String()
 }
 
-func call(n int, model string) simulate.Call {
-	return simulate.Call{N: n, Model: model, Outcome: simulate.OutcomeComplete, At: time.Unix(int64(n), 0),
-		Body: []byte(`{"model":"` + model + `","stream":true,"stream_options":{"include_usage":true},"messages":` + messages + `}`)}
+func call(n int, model, messages string, stream bool) simulate.Call {
+	usage := ""
+	if stream {
+		usage = `"stream":true,"stream_options":{"include_usage":true},`
+	}
+	return simulate.Call{N: n, Model: model, Outcome: simulate.OutcomeComplete,
+		Body: []byte(`{"model":"` + model + `",` + usage + `"messages":` + messages + `}`)}
 }
 
-func TestFlawlessRowPasses(t *testing.T) {
-	v, why := row.verdict(Live, flawless())
-	if v != Pass || len(why) > 0 {
-		t.Errorf("got %s: %q", v, why)
+// ends are the errors in which rows end: those with a status, and those inside a
+// stream after the part that was sent.
+var (
+	ends = map[string]struct {
+		status      int
+		code, class string
+		retryable   bool
+	}{
+		"F12 equal":  {502, "provider_error", "context_length", false},
+		"F13":        {502, "provider_error", "content_policy", false},
+		"F19":        {502, "provider_error", "quota", false},
+		"F23":        {429, "provider_rate_limited", "rate_limited", true},
+		"F24":        {504, "provider_timeout", "deadline", true},
+		"F24 useful": {503, "provider_unavailable", "server_error", true},
+	}
+	cuts = map[string]string{
+		"F08": streamOf(simulate.Tokens()[:40]...) + errorEvent,
+		"F09": streamOf(simulate.Tokens()[:20]...) +
+			strings.NewReplacer("provider_disconnect", "stream_interrupted", "network", "timeout").Replace(errorEvent),
+		"F14": streamOf(simulate.Tokens()[:40]...) + errorEvent,
+		"F21": callOf("", `{"city`) + strings.Replace(errorEvent, `"retry_safe":true`, `"retry_safe":false`, 1),
+	}
+)
+
+// flawless is what a row should leave behind in a mode.
+func flawless(r Row, mode Mode) []Observation {
+	var out []Observation
+	now, n := time.Unix(0, 0), 0
+	for i, step := range r.steps(mode) {
+		now = now.Add(step.After)
+		if step.Unplanned {
+			step.Calls, step.Classes = unplanned(i)
+		}
+		o := Observation{Status: 200, Began: now, Elapsed: 500 * time.Millisecond, Header: http.Header{}}
+		for k, model := range step.Calls {
+			n++
+			c := call(n, model, r.messages(), r.streams(model))
+			c.At = now.Add(time.Duration(k) * 100 * time.Millisecond)
+			class := ""
+			if k < len(step.Classes) {
+				class = step.Classes[k]
+			}
+			if class == "timeout" {
+				c.Outcome = simulate.OutcomeClientGone
+			}
+			o.Calls = append(o.Calls, c)
+			record := Record{"msg": "attempt_finished", "request_id": requestID(i), "class": class, "ambiguous": class == "timeout"}
+			if class == "" {
+				record["served_model"] = model
+			}
+			o.Records = append(o.Records, record)
+		}
+		o.Records = append(o.Records, Record{"msg": "request_finished", "request_id": requestID(i), "served_model": r.lastTried(step),
+			"completion_tokens": 60.0})
+		r.answer(&o, step, mode, i)
+		now = now.Add(o.Elapsed)
+		out = append(out, o)
+	}
+	for _, adjust := range []func(Row, Mode, []Observation){times, alert} {
+		adjust(r, mode, out)
+	}
+	return out
+}
+
+// unplanned are the calls of F15's requests: the outage takes the first 15, of
+// which three reach the primary; the primary is back from the 20th on.
+func unplanned(i int) (calls, classes []string) {
+	switch {
+	case i == 0:
+		return []string{"sim-f15", "sim-f15", "sim-ok"}, []string{"overloaded", "overloaded"}
+	case i == 1 || i == 9:
+		return []string{"sim-f15", "sim-ok"}, []string{"overloaded"}
+	case i < 19:
+		return []string{"sim-ok"}, nil
+	}
+	return []string{"sim-f15"}, nil
+}
+
+// answer is the client's end of a step.
+func (r Row) answer(o *Observation, s Step, mode Mode, i int) {
+	last := r.lastTried(s)
+	set := func(name, value string) { o.Header.Set(name, value) }
+	set("X-Request-Id", requestID(i))
+	set("X-LLM-Route", routeAlias)
+	set("X-LLM-Provider", r.provider(last))
+	set("X-LLM-Attempts", itoa(len(s.Calls)))
+	set("X-LLM-Credential-Fallback", "false")
+	set("X-LLM-Policy-Version", "1")
+	reason := "ok"
+	if !slices.Contains(s.Calls, r.Candidates[0]) {
+		reason = "open"
+	}
+	set("X-LLM-Routing-Reason", "primary/"+r.Candidates[0]+":"+reason+";backup/"+r.Candidates[1]+":ok")
+	if s.right() == CleanError {
+		end := ends[r.Name]
+		o.Status = end.status
+		attempts := ""
+		if r.Name == "F23" {
+			attempts = `,"provider_code":"rate_limit_exceeded","attempts":[{"provider":"primary","model":"sim-f23a","status":503,"class":"overloaded","n":2},` +
+				`{"provider":"backup","model":"sim-f23b","status":502,"class":"server_error","n":1},` +
+				`{"provider":"backup","model":"sim-f23c","status":429,"class":"rate_limited","n":1}]`
+		}
+		o.Body = fmt.Sprintf(`{"error":{"message":"m","type":"t","code":%q,"class":%q,"provider":%q,"retryable":%t,"request_id":"r"%s}}`,
+			end.code, end.class, r.provider(last), end.retryable, attempts)
+		set("Content-Type", "application/json")
+		set("X-Should-Retry", fmt.Sprint(end.retryable))
+		set("Retry-After", "2")
+		return
+	}
+	set("X-LLM-Model", last)
+	set("X-LLM-Fallback", fmt.Sprint(last != r.Candidates[0]))
+	set("X-LLM-Provider-Request-Id", simulate.RequestID(o.Calls[len(o.Calls)-1].N))
+	if r.Plain {
+		set("Content-Type", "application/json")
+		text, _ := json.Marshal(simulate.Answer())
+		o.Body = `{"object":"chat.completion","choices":[{"message":{"content":` + string(text) + `},"finish_reason":"stop"}],"usage":{"completion_tokens":60}}`
+		return
+	}
+	set("Content-Type", "text/event-stream")
+	set("Cache-Control", "no-cache, no-transform")
+	set("X-Accel-Buffering", "no")
+	switch {
+	case r.Recorded[mode] == Safe:
+		o.Body = cuts[r.Name] + done
+	case r.Tool:
+		o.Body = callOf(toolArguments) + strings.Replace(finish, "stop", "tool_calls", 1) + strings.Replace(usageEvent, "60", "6", 1) + done
+	default:
+		o.Body = streamOf(simulate.Tokens()...) + finish + usageEvent + done
+	}
+}
+
+// times are those of rows whose conduct lies in them.
+func times(r Row, mode Mode, all []Observation) {
+	switch r.Name {
+	case "F01":
+		all[0].Calls[1].At = all[0].Calls[0].At.Add(2100 * time.Millisecond)
+	case "F09":
+		all[0].Elapsed = 10 * time.Second
+	case "F33":
+		all[0].Elapsed = 16 * time.Second
+	}
+}
+
+// alert adds the operator's notice where a row demands one.
+func alert(r Row, mode Mode, all []Observation) {
+	if r.Name == "F19" {
+		all[0].Records = append(all[0].Records, Record{"msg": "alert", "reason": "quota"})
+	}
+}
+
+func TestFlawlessRowsReachWhatIsRecorded(t *testing.T) {
+	for _, r := range append(slices.Concat(Rows, awaited), row) {
+		for mode, want := range r.Recorded {
+			t.Run(r.Name+" "+string(mode), func(t *testing.T) {
+				if v, why := r.verdict(mode, flawless(r, mode)); v != want || len(why) > 0 {
+					t.Errorf("got %s, want %s: %q", v, want, why)
+				}
+			})
+		}
 	}
 }
 
@@ -100,8 +240,8 @@ func TestWhatFails(t *testing.T) {
 		}, "finish reasons: got []"},
 		"no end mark":         {func(o *Observation) { o.Body = strings.TrimSuffix(o.Body, "data: [DONE]\n\n") }, "0 end marks"},
 		"an unfinished event": {func(o *Observation) { o.Body = strings.TrimSuffix(o.Body, "\n") }, "the last event has no end"},
-		"no usage":            {func(o *Observation) { o.Body = strings.Replace(o.Body, usageEvent, "", 1) }, "0 usage chunks"},
-		"usage twice":         {func(o *Observation) { o.Body = strings.Replace(o.Body, usageEvent, usageEvent+usageEvent, 1) }, "2 usage chunks"},
+		"no usage":            {func(o *Observation) { o.Body = strings.Replace(o.Body, usageEvent, "", 1) }, "0 times usage"},
+		"usage twice":         {func(o *Observation) { o.Body = strings.Replace(o.Body, usageEvent, usageEvent+usageEvent, 1) }, "2 times usage"},
 		"two finishes":        {func(o *Observation) { o.Body = strings.Replace(o.Body, finish, finish+finish, 1) }, "finish reasons"},
 		"a null error member": {func(o *Observation) {
 			o.Body = strings.Replace(o.Body, `{"object"`, `{"error":null,"object"`, 1)
@@ -110,14 +250,14 @@ func TestWhatFails(t *testing.T) {
 		"a malformed event":      {func(o *Observation) { o.Body = "data: {\"ob\n\n" + o.Body }, "an event that is no JSON"},
 		"a hang":                 {func(o *Observation) { o.Err = http.ErrHandlerTimeout }, "could not be read to its end"},
 		"slowness":               {func(o *Observation) { o.Elapsed = time.Minute }, "took 1m0s, may take 10s"},
-		"a call too many":        {func(o *Observation) { o.Calls = append(o.Calls, call(4, "sim-ok")) }, "calls: got"},
+		"a call too many":        {func(o *Observation) { o.Calls = append(o.Calls, o.Calls[2]) }, "calls: got"},
 		"a call too few":         {func(o *Observation) { o.Calls = o.Calls[1:] }, "calls: got"},
 		"a prefill": {func(o *Observation) {
 			o.Calls[2].Body = []byte(`{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"assistant","content":"When"}]}`)
 		}, "call 3: messages"},
 		"an upstream call without usage": {func(o *Observation) {
-			o.Calls[0].Body = []byte(`{"stream":true,"messages":` + messages + `}`)
-		}, "call 1: upstream was not asked to stream with usage"},
+			o.Calls[0].Body = []byte(`{"stream":true,"messages":` + row.messages() + `}`)
+		}, "call 1: upstream was asked with stream true and usage false"},
 		"an upstream idempotency key": {func(o *Observation) { o.Calls[0].Headers = map[string]string{"idempotency-key": "x"} }, "Idempotency-Key went upstream"},
 		"a wrong provider":            {func(o *Observation) { o.Header.Set("X-LLM-Provider", "primary") }, "X-LLM-Provider: got primary, want backup"},
 		"no routing reason":           {func(o *Observation) { o.Header.Del("X-LLM-Routing-Reason") }, "no X-LLM-Routing-Reason"},
@@ -138,10 +278,13 @@ func TestWhatFails(t *testing.T) {
 		}, "was invented before the error event"},
 		"a status without the contract's error": {func(o *Observation) { o.Status, o.Body = 502, "<html>" }, "status 502 without the contract's error"},
 		"an error without Retry-After": {func(o *Observation) {
-			o.Status, o.Body, o.Header = 503, errorBody, headers("application/json", map[string]string{"X-Should-Retry": "true"})
+			o.Status, o.Body = 503, errorBody
+			o.Header.Set("Content-Type", "application/json")
+			o.Header.Set("X-Should-Retry", "true")
 		}, "status 503 without Retry-After"},
 		"an error that contradicts its header": {func(o *Observation) {
-			o.Status, o.Body, o.Header = 502, errorBody, headers("application/json", map[string]string{"X-Should-Retry": "false"})
+			o.Status, o.Body = 502, errorBody
+			o.Header.Set("X-Should-Retry", "false")
 		}, "x-should-retry: got false, want true"},
 		"an error that names a host": {func(o *Observation) {
 			o.Status, o.Body = 502, strings.Replace(errorBody, `"m"`, `"dial 127.0.0.1:4000"`, 1)
@@ -149,82 +292,197 @@ func TestWhatFails(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := flawless()
-			c.spoil(&o)
-			v, why := row.verdict(Live, o)
-			if v != Fail {
-				t.Errorf("verdict %s, want FAIL", v)
-			}
-			if !slices.ContainsFunc(why, func(w string) bool { return strings.Contains(w, c.why) }) {
-				t.Errorf("reasons %q do not say %q", why, c.why)
-			}
+			all := flawless(row, Live)
+			c.spoil(&all[0])
+			failsFor(t, row, Live, all, c.why)
 		})
 	}
 }
 
-func TestCleanErrorIsSafeWhereTheTableSaysSo(t *testing.T) {
-	r := Row{Name: "F08", Candidates: []string{"sim-f08", "sim-ok"}, Calls: []string{"sim-f08"}, Classes: []string{"network"},
-		Conduct: brokenOffAfter(40, "provider_disconnect", "network"), Recorded: map[Mode]Verdict{Live: Safe}}
-	o := flawless()
-	o.Body = streamOf(simulate.Tokens()[:40]...) + errorEvent + "data: [DONE]\n\n"
-	o.Calls, o.Records = []simulate.Call{call(1, "sim-f08")}, []Record{{"msg": "attempt_finished", "class": "network"}, {"msg": "request_finished"}}
-	for name, value := range map[string]string{"X-LLM-Provider": "primary", "X-LLM-Model": "sim-f08", "X-LLM-Fallback": "false",
-		"X-LLM-Attempts": "1", "X-LLM-Provider-Request-Id": simulate.RequestID(1)} {
-		o.Header.Set(name, value)
+func failsFor(t *testing.T, r Row, mode Mode, all []Observation, because string) {
+	t.Helper()
+	v, why := r.verdict(mode, all)
+	if v != Fail {
+		t.Errorf("verdict %s, want FAIL", v)
 	}
-	if v, why := r.verdict(Live, o); v != Safe {
-		t.Errorf("got %s, want safe: %q", v, why)
-	}
-	o.Body = streamOf(simulate.Tokens()[:39]...) + errorEvent + "data: [DONE]\n\n"
-	if v, _ := r.verdict(Live, o); v != Fail {
-		t.Errorf("got %s for a lost token, want FAIL", v)
+	if !slices.ContainsFunc(why, func(w string) bool { return strings.Contains(w, because) }) {
+		t.Errorf("reasons %q do not say %q", why, because)
 	}
 }
 
-func TestWaitsAreMeasuredAtTheProvider(t *testing.T) {
-	for name, c := range map[string]struct {
-		second time.Duration
-		fails  bool
+// Each case spoils what one row is about.
+func TestWhatFailsInARow(t *testing.T) {
+	replace := func(i int, old, new string) func([]Observation) {
+		return func(all []Observation) {
+			if !strings.Contains(all[i].Body, old) {
+				panic("nothing to spoil: " + old)
+			}
+			all[i].Body = strings.Replace(all[i].Body, old, new, 1)
+		}
+	}
+	calls := func(i int, models ...string) func([]Observation) {
+		return func(all []Observation) {
+			all[i].Calls = nil
+			for k, model := range models {
+				all[i].Calls = append(all[i].Calls, simulate.Call{N: k, Model: model, At: all[i].Began})
+			}
+		}
+	}
+	cases := map[string]struct {
+		row   string
+		mode  Mode
+		spoil func([]Observation)
+		why   string
 	}{
-		"too early": {1999 * time.Millisecond, true},
-		"in time":   {2 * time.Second, false},
-		"too late":  {3001 * time.Millisecond, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := Observation{Calls: []simulate.Call{{At: time.Unix(0, 0)}, {At: time.Unix(0, 0).Add(c.second)}}}
-			var f Findings
-			waits(2*time.Second, 3*time.Second)(o, &f)
-			if failed := len(f.list) > 0; failed != c.fails {
-				t.Errorf("findings %q", f.list)
+		"a hint is not waited for in full": {"F01", Live, func(all []Observation) {
+			all[0].Calls[1].At = all[0].Calls[0].At.Add(1999 * time.Millisecond)
+		}, "the second call came 1.999s after the first"},
+		"a hint is waited for too long": {"F01", Live, func(all []Observation) {
+			all[0].Calls[1].At = all[0].Calls[0].At.Add(3001 * time.Millisecond)
+		}, "the second call came 3.001s after the first"},
+		"a silent call is kept": {"F06", Live, func(all []Observation) {
+			all[0].Calls[0].Outcome = simulate.OutcomeComplete
+		}, "want the gateway to close it"},
+		"a late first token is waited for":      {"F07", Complete, func(all []Observation) { all[0].Elapsed = 20 * time.Second }, "may take 15s"},
+		"a token is lost before the break":      {"F08", Live, replace(0, streamOf(simulate.Tokens()[39]), ""), "text: 39 words, not the 40"},
+		"a break is called something else":      {"F08", Live, replace(0, "provider_disconnect", "deadline_exceeded"), "error event: code: got deadline_exceeded"},
+		"text alone is called unsafe to repeat": {"F08", Live, replace(0, `"retry_safe":true`, `"retry_safe":false`), "retry_safe: got false"},
+		"a break is not recovered from although nothing was sent": {"F08", Complete, func(all []Observation) {
+			all[0].Body = cuts["F08"] + done
+		}, "safe, but the table records pass"},
+		"silence is ended too early":              {"F09", Live, func(all []Observation) { all[0].Elapsed = 8 * time.Second }, "was over after 8s"},
+		"silence is ended too late":               {"F09", Live, func(all []Observation) { all[0].Elapsed = 12 * time.Second }, "may take 11s"},
+		"an end mark that never comes is awaited": {"F11", Live, func(all []Observation) { all[0].Elapsed = 3 * time.Second }, "may take 2.5s"},
+		"a context no larger is tried":            {"F12 equal", Live, calls(0, "sim-f12", "sim-ok"), "calls: got [sim-f12 sim-ok]"},
+		"a refusal is passed over": {"F13", Live, func(all []Observation) {
+			all[0] = flawless(row, Live)[0]
+		}, "the client has an answer where an error is right"},
+		"a refusal is called an outage": {"F13", Live, replace(0, "content_policy", "server_error"), "error.class: got server_error"},
+		"a prefill is sent": {"F14", Complete, func(all []Observation) {
+			all[0].Calls[2].Body = []byte(`{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"assistant","content":"When"}]}`)
+		}, "call 3: messages"},
+		"a failed attempt is charged": {"F16", Live, func(all []Observation) {
+			all[0].attempts()[1]["completion_tokens"] = 3.0
+		}, "a failed attempt is charged for 3 tokens"},
+		"the wrong model is charged": {"F16", Live, func(all []Observation) {
+			all[0].recorded("request_finished")[0]["served_model"] = "sim-f16"
+		}, "served model: got sim-f16"},
+		"an empty account is waited for":            {"F19", Live, func(all []Observation) { all[0].Elapsed = 1300 * time.Millisecond }, "request 1: took 1.3s"},
+		"nobody is told of it":                      {"F19", Live, func(all []Observation) { all[0].Records = all[0].Records[:2] }, "alerts: got []"},
+		"it is asked again during the hold":         {"F19", Complete, calls(1, "sim-f19"), "request 2: calls: got [sim-f19]"},
+		"it hides behind the fallback":              {"F19", Live, calls(1, "sim-ok"), "request 2: calls: got [sim-ok]"},
+		"half a tool call is called safe to repeat": {"F21", Live, replace(0, `"retry_safe":false`, `"retry_safe":true`), "retry_safe: got true"},
+		"a tool call loses an argument":             {"F21", Complete, replace(0, `\"unit\":\"celsius\"`, ""), "arguments: got"},
+		"a tool call is sent in pieces": {"F21 whole", Live, func(all []Observation) {
+			all[0].Body = strings.Replace(all[0].Body, callOf(toolArguments), callOf("", toolArguments), 1)
+		}, "pieces of the tool call: got 2"},
+		"a candidate is left out of the error": {"F23", Live, replace(0, `"n":2`, `"n":1`), "error.attempts"},
+		"a call is begun that cannot end": {"F24", Live, func(all []Observation) {
+			all[0].Calls[1].At = all[0].Began.Add(7100 * time.Millisecond)
+		}, "was begun after 7.1s, which leaves too little time"},
+		"a throttled credential is called":    {"F31", Live, calls(2, "sim-f31", "sim-ok"), "request 3: calls: got [sim-f31 sim-ok]"},
+		"a throttled credential is forgotten": {"F31", Live, calls(3, "sim-ok"), "request 4: calls: got [sim-ok]"},
+		"a skip is not explained": {"F31", Live, func(all []Observation) {
+			all[1].Header.Set("X-LLM-Routing-Reason", "primary/sim-f31:ok;backup/sim-ok:ok")
+		}, "does not say why sim-f31 was passed over"},
+		"work that may have been done is not marked": {"F33", Live, func(all []Observation) {
+			all[0].attempts()[0]["ambiguous"] = false
+		}, "ambiguous, after timeout: got false, want true"},
+		"a plain call is made a stream": {"F33", Live, func(all []Observation) {
+			all[0].Calls[0] = call(1, "sim-f33a", row.messages(), true)
+		}, "call 1: upstream was asked with stream true"},
+		"a probe is retried":             {"F34", Live, calls(3, "sim-f34", "sim-f34", "sim-ok"), "request 4: calls: got"},
+		"a circuit reopens for as short": {"F34", Live, calls(4, "sim-f34", "sim-ok"), "request 5: calls: got"},
+		"a request is not made":          {"F34", Live, func(all []Observation) { all[5] = Observation{Err: http.ErrHandlerTimeout} }, "request 6: the answer could not be read"},
+		"an outage is called too often":  {"F15", Live, calls(5, "sim-f15", "sim-ok"), "5 calls of sim-f15 during its outage"},
+		"a request of an outage is lost": {"F15", Live, func(all []Observation) {
+			all[7].Status, all[7].Body = 503, errorBody
+			all[7].Header = http.Header{"Content-Type": {"application/json"}, "X-Should-Retry": {"true"}, "Retry-After": {"2"}}
+		}, "safe, but the table records pass"},
+		"a recovery is noticed late": {"F15", Live, func(all []Observation) {
+			for i := 15; i < 25; i++ {
+				calls(i, "sim-ok")(all)
 			}
+		}, "was used again 52.5s after its recovery"},
+		"a recovery is not noticed": {"F15", Live, func(all []Observation) {
+			for i := 15; i < 26; i++ {
+				calls(i, "sim-ok")(all)
+			}
+		}, "sim-f15 was never used again"},
+		"a recovery is forgotten again": {"F15", Live, calls(25, "sim-ok"), "the last request was not served by sim-f15"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			rows := slices.Concat(Rows, awaited)
+			at := slices.IndexFunc(rows, func(r Row) bool { return r.Name == c.row })
+			all := flawless(rows[at], c.mode)
+			c.spoil(all)
+			failsFor(t, rows[at], c.mode, all, c.why)
 		})
+	}
+}
+
+func TestAStepLeftOutFails(t *testing.T) {
+	failsFor(t, row, Live, nil, "requests: got 0, want 1")
+}
+
+func TestRecordsBelongToTheRequestUnderWay(t *testing.T) {
+	records := parseRecords([]byte(`{"msg":"notice"}
+not a record
+{"msg":"attempt_finished","request_id":"suite-request-1"}
+{"msg":"alert"}
+{"msg":"request_finished","request_id":"suite-request-1"}
+{"msg":"request_finished","request_id":"suite-request-2"}
+`))
+	for id, want := range map[string]string{
+		"suite-request-1": "attempt_finished alert request_finished",
+		"suite-request-2": "request_finished",
+	} {
+		var got []string
+		for _, r := range recordsOf(records, id) {
+			got = append(got, r.kind())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %s", id, got, want)
+		}
 	}
 }
 
 // The table must be runnable and must not demand the impossible.
 func TestRowsAreComplete(t *testing.T) {
 	names := map[string]bool{}
-	for _, r := range Rows {
+	getenv := func(name string) string {
+		return map[string]string{"SPILLWAY_SIMULATOR_URL": "http://127.0.0.1:1/v1", "SIM_KEY": upstreamKey}[name]
+	}
+	for _, r := range slices.Concat(Rows, awaited) {
 		t.Run(r.Name, func(t *testing.T) {
 			if names[r.Name] {
 				t.Error("the name stands twice")
 			}
 			names[r.Name] = true
-			if r.Fault == "" || len(r.Recorded) == 0 || len(r.Candidates) < 2 || len(r.Calls) == 0 {
-				t.Error("a fault, candidates, calls and a recorded verdict are required")
-			}
-			for _, model := range r.Calls {
-				if !slices.Contains(r.Candidates, model) {
-					t.Errorf("%s is called and no candidate", model)
-				}
+			if r.Fault == "" || len(r.Recorded) == 0 || len(r.Candidates) < 2 || len(r.Steps) == 0 {
+				t.Error("a fault, candidates, requests and a recorded verdict are required")
 			}
 			for mode, v := range r.Recorded {
 				if v == Fail {
 					t.Errorf("%s records a failure", mode)
 				}
+				for _, step := range r.steps(mode) {
+					for _, model := range step.Calls {
+						if !slices.Contains(r.Candidates, model) {
+							t.Errorf("%s is called and no candidate", model)
+						}
+					}
+				}
+				if r.length(mode) > limit/2 {
+					t.Errorf("%s takes %s of the run's %s", mode, r.length(mode), limit)
+				}
+				if c, err := catalog.Load(r.configuration(mode), getenv); err != nil || len(c.Notices) > 0 {
+					t.Errorf("its configuration does not load: %v", err)
+				}
 			}
-			if !json.Valid(r.configuration()) || !json.Valid([]byte(r.request())) {
-				t.Error("its configuration or request is no JSON")
+			if !json.Valid([]byte(r.request())) {
+				t.Error("its request is no JSON")
 			}
 		})
 	}
@@ -235,7 +493,7 @@ func TestReport(t *testing.T) {
 	close(done)
 	var out strings.Builder
 	ok := report([]*trial{
-		{row: row, mode: Live, verdict: Pass, observation: flawless(), done: done},
+		{row: row, mode: Live, verdict: Pass, observed: flawless(row, Live), done: done},
 		{row: row, mode: Complete, verdict: Safe, done: done},
 		{row: row, mode: Live, verdict: Fail, why: []string{"calls: got 1, want 2"}, done: done},
 	}, &out)
@@ -245,7 +503,7 @@ func TestReport(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
 		"row verdict calls",
-		"F00 live pass 2 1 1.00 overloaded",
+		"F00 live pass 2 1 0.50 overloaded",
 		"F00 complete safe 0 0 0.00",
 		"F00 live FAIL 0 0 0.00",
 		"calls: got 1, want 2",
@@ -274,15 +532,15 @@ func TestPlan(t *testing.T) {
 		return strings.Join(out, ",")
 	}
 	for want, got := range map[string]string{
-		"F03 stream,F03 plain":    names("F03"),
-		"F03 plain,F08":           names("F08", "F03 plain"),
-		"no row is named F99, F0": names("F03", "F99", "F0"),
+		"F12 larger,F12 larger,F12 equal,F12 equal": names("F12"),
+		"F03 plain,F03 plain,F08,F08":               names("F08", "F03 plain"),
+		"no row is named F99, F0":                   names("F03", "F99", "F0"),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if all, _ := plan(nil); len(all) < len(Rows) {
-		t.Errorf("%d trials for %d rows", len(all), len(Rows))
+	if all, _ := plan(nil); len(all) != 2*len(Rows) {
+		t.Errorf("%d trials for %d rows in two modes", len(all), len(Rows))
 	}
 }

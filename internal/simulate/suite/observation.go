@@ -17,15 +17,14 @@ type Observation struct {
 	Status int
 	Header http.Header
 	Body   string
-	// Events are the payloads of the stream, when the answer is one.
-	Events []string
-	// Elapsed is from the request to the last byte.
+	// Began is when the request was made, Elapsed the time from then to the last byte.
+	Began   time.Time
 	Elapsed time.Duration
 	// Err is why the client could not read the answer to its end.
 	Err error
-	// Calls are the upstream calls in the order of their arrival.
+	// Calls are the upstream calls it led to, in the order of their arrival.
 	Calls []simulate.Call
-	// Records are the gateway's log, one map a line.
+	// Records are what the gateway's log says of it, one map a line.
 	Records []Record
 }
 
@@ -55,16 +54,35 @@ func parseRecords(log []byte) []Record {
 	return out
 }
 
-// attempts are the records of the upstream calls.
-func (o Observation) attempts() []Record {
+// recordsOf are the records that belong to the request with the id. A record without an
+// id belongs to the request that was under way: requests come one after the other.
+func recordsOf(records []Record, id string) []Record {
 	var out []Record
-	for _, r := range o.Records {
-		if r.kind() == "attempt_finished" {
+	under := ""
+	for _, r := range records {
+		if has := r.text("request_id"); has != "" {
+			under = has
+		}
+		if under == id {
 			out = append(out, r)
 		}
 	}
 	return out
 }
+
+// recorded are the records of one kind.
+func (o Observation) recorded(kind string) []Record {
+	var out []Record
+	for _, r := range o.Records {
+		if r.kind() == kind {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// attempts are the records of the upstream calls.
+func (o Observation) attempts() []Record { return o.recorded("attempt_finished") }
 
 // classes of the attempts that failed, in order.
 func (o Observation) classes() []string {
@@ -77,6 +95,7 @@ func (o Observation) classes() []string {
 	return out
 }
 
+// count is how often a model was called.
 func (o Observation) count(model string) int {
 	n := 0
 	for _, c := range o.Calls {
@@ -87,6 +106,7 @@ func (o Observation) count(model string) int {
 	return n
 }
 
+// called are the models in the order of the calls.
 func (o Observation) called() []string {
 	var out []string
 	for _, c := range o.Calls {
@@ -95,14 +115,25 @@ func (o Observation) called() []string {
 	return out
 }
 
-// stream is what an OpenAI chat client makes of an event stream.
-type stream struct {
-	events   []string
+// answer is what a client makes of an answer, plain or streamed.
+type answer struct {
 	text     string
-	chunks   int      // ordinary chunks
+	calls    []toolCall
 	finishes []string // every finish_reason
 	usages   []usage
-	models   map[string]bool
+}
+
+// toolCall is a call of a tool, or the part of one that a chunk carries.
+type toolCall struct {
+	Index    int
+	ID       string
+	Function struct{ Name, Arguments string }
+	parts    int // chunks it came in; 0 in a plain answer
+}
+
+// stream is what an OpenAI chat client makes of an event stream.
+type stream struct {
+	answer
 	failure  *streamFailure // the error event
 	done     int            // end marks
 	problems []string
@@ -127,9 +158,11 @@ type streamFailure struct {
 
 type chatChunk struct {
 	Object  string
-	Model   string
 	Choices []struct {
-		Delta        struct{ Content string }
+		Delta struct {
+			Content   string
+			ToolCalls []toolCall `json:"tool_calls"`
+		}
 		FinishReason string `json:"finish_reason"`
 	}
 	Usage *usage
@@ -139,7 +172,7 @@ type chatChunk struct {
 // parseStream reads as a strict client would; whatever such a client would choke
 // on is a problem.
 func parseStream(body string) stream {
-	s := stream{models: map[string]bool{}}
+	var s stream
 	for _, line := range strings.Split(body, "\n") {
 		switch {
 		case line == "" || strings.HasPrefix(line, ":"):
@@ -156,7 +189,6 @@ func parseStream(body string) stream {
 }
 
 func (s *stream) add(payload string) {
-	s.events = append(s.events, payload)
 	if payload == "[DONE]" {
 		s.done++
 		return
@@ -176,13 +208,14 @@ func (s *stream) add(payload string) {
 		}
 		return
 	}
-	s.chunks++
-	s.models[c.Model] = true
 	if c.Object != "chat.completion.chunk" {
 		s.problems = append(s.problems, "a chunk of another kind: "+cut(payload))
 	}
 	for _, choice := range c.Choices {
 		s.text += choice.Delta.Content
+		for _, part := range choice.Delta.ToolCalls {
+			s.join(part)
+		}
 		if choice.FinishReason != "" {
 			s.finishes = append(s.finishes, choice.FinishReason)
 		}
@@ -190,6 +223,21 @@ func (s *stream) add(payload string) {
 	if c.Usage != nil {
 		s.usages = append(s.usages, *c.Usage)
 	}
+}
+
+// join adds a part to its call.
+func (a *answer) join(part toolCall) {
+	part.parts = 1
+	for i := range a.calls {
+		if c := &a.calls[i]; c.Index == part.Index {
+			c.ID += part.ID
+			c.Function.Name += part.Function.Name
+			c.Function.Arguments += part.Function.Arguments
+			c.parts++
+			return
+		}
+	}
+	a.calls = append(a.calls, part)
 }
 
 // gatewayError is the body of contract §2.
@@ -225,9 +273,11 @@ func parseError(body string) *gatewayError {
 // completion is a plain answer.
 type completion struct {
 	Object  string
-	Model   string
 	Choices []struct {
-		Message      struct{ Content string }
+		Message struct {
+			Content   string
+			ToolCalls []toolCall `json:"tool_calls"`
+		}
 		FinishReason string `json:"finish_reason"`
 	}
 	Usage *usage

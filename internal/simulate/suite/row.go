@@ -43,6 +43,9 @@ const (
 	Broken Outcome = "broken"
 )
 
+// Overrides are members of a route or of a channel, in the configuration's own words.
+type Overrides = map[string]any
+
 // Row is one fault and what is right under it.
 type Row struct {
 	// Name is the number in the fault table, with a letter or a word for a variant.
@@ -51,27 +54,77 @@ type Row struct {
 	Fault string
 	// Candidates are the models of the route, in order. The first is the primary.
 	Candidates []string
+	// Route are options of the route, Channels of the channels by model; nil are
+	// the contract's defaults.
+	Route    Overrides
+	Channels map[string]Overrides
+	// Headers are sent with every request of the row.
+	Headers map[string]string
 	// Plain asks without "stream".
 	Plain bool
+	// Tool asks for a tool call in place of a text.
+	Tool bool
+	// CommitByRoute lets the route say that answers are held back until they are
+	// whole; otherwise the client does, with a header.
+	CommitByRoute bool
+	// Steps are the requests, one after the other. Complete are those of that
+	// mode where other things are right in it; nil is the same.
+	Steps    []Step
+	Complete []Step
+	// Conduct checks what no single step can say; nil is nothing more.
+	Conduct func([]Observation, *Findings)
+	// Recorded is the verdict the row has reached in each mode in which it runs.
+	Recorded map[Mode]Verdict
+}
+
+// Step is one request of a row and what is right for it.
+type Step struct {
+	// After is the time from the beginning of the request before to this one's;
+	// 0 is as soon as that one is done.
+	After time.Duration
 	// Right is the outcome that is right; empty is Whole.
 	Right Outcome
 	// Calls are the models that must be called, in this order and no others.
 	Calls []string
 	// Classes are the classes of the attempts that failed, in order.
 	Classes []string
+	// Unplanned leaves Calls and Classes, which depend on chance here, to the
+	// row's Conduct.
+	Unplanned bool
 	// Within bounds the request; 0 is 10 s.
 	Within time.Duration
 	// Conduct checks what the other fields cannot say; nil is nothing more.
 	Conduct func(Observation, *Findings)
-	// Recorded is the verdict the row has reached in each mode in which it runs.
-	Recorded map[Mode]Verdict
 }
 
-func (r Row) right() Outcome        { return cmp.Or(r.Right, Whole) }
-func (r Row) within() time.Duration { return cmp.Or(r.Within, 10*time.Second) }
+func (s Step) right() Outcome        { return cmp.Or(s.Right, Whole) }
+func (s Step) within() time.Duration { return cmp.Or(s.Within, 10*time.Second) }
 
-// answeredBy is the model whose answer the client should have.
-func (r Row) answeredBy() string { return r.Calls[len(r.Calls)-1] }
+// steps are the row's requests in a mode.
+func (r Row) steps(mode Mode) []Step {
+	if mode == Complete && r.Complete != nil {
+		return r.Complete
+	}
+	return r.Steps
+}
+
+// length is how long the row's steps are spread over, at least.
+func (r Row) length(mode Mode) time.Duration {
+	var sum time.Duration
+	for _, s := range r.steps(mode) {
+		sum += s.After
+	}
+	return sum
+}
+
+// lastTried is the model that answered or, on an error, was tried last. A primary
+// that is refused from memory counts as tried.
+func (r Row) lastTried(s Step) string {
+	if len(s.Calls) == 0 {
+		return r.Candidates[0]
+	}
+	return s.Calls[len(s.Calls)-1]
+}
 
 // provider is the name under which the configuration knows a candidate's provider.
 func (r Row) provider(model string) string {
@@ -81,11 +134,20 @@ func (r Row) provider(model string) string {
 	return "backup"
 }
 
+// streams reports whether a call of the model is to be a stream.
+func (r Row) streams(model string) bool {
+	return !r.Plain || r.Channels[model]["upstream_stream"] != "as_client"
+}
+
 // callsOf counts the calls per candidate, the fallbacks joined by "+".
-func (r Row) callsOf(o Observation) (primary, fallbacks string) {
+func (r Row) callsOf(all []Observation) (primary, fallbacks string) {
 	var counts []string
 	for _, model := range r.Candidates {
-		counts = append(counts, itoa(o.count(model)))
+		n := 0
+		for _, o := range all {
+			n += o.count(model)
+		}
+		counts = append(counts, itoa(n))
 	}
 	return counts[0], strings.Join(counts[1:], "+")
 }

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,12 +30,12 @@ type Options struct {
 
 // trial is a row in a mode, and what came of it.
 type trial struct {
-	row         Row
-	mode        Mode
-	verdict     Verdict
-	why         []string
-	observation Observation
-	done        chan struct{}
+	row      Row
+	mode     Mode
+	verdict  Verdict
+	why      []string
+	observed []Observation
+	done     chan struct{}
 }
 
 // Run runs the fault suite and reports it to out, one line a row and mode. ok is
@@ -81,7 +82,11 @@ func build(ctx context.Context, folder string) (string, error) {
 func plan(only []string) ([]*trial, error) {
 	var out []*trial
 	unknown := slices.Clone(only)
-	for _, row := range Rows {
+	table := Rows
+	if len(only) > 0 {
+		table = slices.Concat(Rows, awaited)
+	}
+	for _, row := range table {
 		number, _, _ := strings.Cut(row.Name, " ")
 		meant := func(name string) bool { return name == row.Name || name == number }
 		if len(only) > 0 && !slices.ContainsFunc(only, meant) {
@@ -100,10 +105,14 @@ func plan(only []string) ([]*trial, error) {
 	return out, nil
 }
 
-// start runs the trials; each closes its done.
+// start runs the trials, the longest first; each closes its done.
 func start(ctx context.Context, trials []*trial, bootstrap, scratch string) {
+	longestFirst := slices.Clone(trials)
+	slices.SortStableFunc(longestFirst, func(a, b *trial) int {
+		return cmp.Compare(b.row.length(b.mode), a.row.length(a.mode))
+	})
 	places := make(chan struct{}, parallel)
-	for i, t := range trials {
+	for i, t := range longestFirst {
 		places <- struct{}{}
 		go func() {
 			defer func() { <-places }()
@@ -118,31 +127,43 @@ func (t *trial) run(ctx context.Context, bootstrap, dir string) {
 		t.verdict, t.why = Fail, []string{err.Error()}
 		return
 	}
-	b, err := newBench(t.row, bootstrap, dir)
+	b, err := newBench(t.row, t.mode, bootstrap, dir)
 	if err != nil {
 		t.verdict, t.why = Fail, []string{err.Error()}
 		return
 	}
-	t.observation, err = b.observe(ctx, t.row, t.mode)
-	t.verdict, t.why = t.row.verdict(t.mode, t.observation)
+	t.observed, err = b.observe(ctx)
+	t.verdict, t.why = t.row.verdict(t.mode, t.observed)
 	if err != nil {
 		t.verdict, t.why = Fail, append(t.why, err.Error())
 	}
 }
 
+// lasted is the time from the first request to the end of the last.
+func lasted(all []Observation) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	last := all[len(all)-1]
+	return last.Began.Add(last.Elapsed).Sub(all[0].Began)
+}
+
 // report prints each trial when it and those before it are done.
 func report(trials []*trial, out io.Writer) (ok bool) {
 	line := func(columns ...any) {
-		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("%-10s  %-8s  %-7s  %7s  %7s  %7s  %s", columns...), " "))
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("%-11s  %-8s  %-7s  %7s  %7s  %7s  %s", columns...), " "))
 	}
 	line("row", "mode", "verdict", "calls A", "calls B", "seconds", "class")
 	counts := map[Verdict]int{}
 	for _, t := range trials {
 		<-t.done
 		counts[t.verdict]++
-		a, b := t.row.callsOf(t.observation)
-		classes := strings.Join(slices.Compact(t.observation.classes()), ", ")
-		line(t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", t.observation.Elapsed.Seconds()), classes)
+		a, b := t.row.callsOf(t.observed)
+		var classes []string
+		for _, o := range t.observed {
+			classes = append(classes, o.classes()...)
+		}
+		line(t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", lasted(t.observed).Seconds()), strings.Join(slices.Compact(classes), ", "))
 		for _, why := range t.why {
 			fmt.Fprintf(out, "            %s\n", why)
 		}
