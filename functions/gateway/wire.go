@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
+	"spillway/internal/breaker"
 	"spillway/internal/catalog"
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/edge"
@@ -47,6 +48,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Keys:      tenant.NewTable(config),
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
 		Policy:    policy,
+		Health:    &breaker.Memory{},
 		Recorder:  recorder,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

@@ -3,18 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"spillway/internal/breaker"
 	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
-	"spillway/internal/redact"
 	"spillway/internal/retry"
 	"spillway/internal/route"
-	"spillway/internal/telemetry"
 )
 
 // bytesPerToken estimates the size of a request in tokens.
@@ -22,7 +20,8 @@ const bytesPerToken = 4
 
 // found is an attempt that answers: a plain answer that is whole, or a stream at its first content.
 type found struct {
-	cand    *route.Candidate
+	cand    *candidate
+	permit  breaker.Permit
 	started time.Time
 	content time.Time // zero: no content came
 	reply   provider.Reply
@@ -61,17 +60,18 @@ func (f *found) close() {
 func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error) {
 	at, fresh := 0, false
 	for {
-		cand := &j.route.Candidates[at]
-		j.progress.Attempts++
-		j.lastCand = cand
-		started := time.Now()
-		f, failure := g.try(ctx, j, at, fresh)
-		if failure == nil {
+		f, failure, opened := g.turnOf(ctx, j, at, fresh)
+		if f != nil {
 			return f, nil
 		}
-		d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: g.Policy.Rule(failure.Class), Streaming: j.req.Stream,
-			ReplayUnsafe: j.replayUnsafe()}, j.ahead(at), time.Now(), j.soft, g.Random())
-		g.note(j, cand, started, failure, d)
+		if failure == nil { // somebody else's probe is on its way since the plan was made: passed over at no cost
+			if at++; at >= len(j.candidates) {
+				return nil, g.exhausted(j)
+			}
+			j.progress.Retries, j.progress.Replayed = 0, false
+			continue
+		}
+		d := g.decide(j, at, failure, opened)
 		fresh = false
 		switch d.Step {
 		case retry.Again:
@@ -83,26 +83,62 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 			if gone := sleep(ctx, d.Wait); gone != nil {
 				return nil, g.final(j, g.Policy.Classify(*gone))
 			}
+			continue
 		case retry.Hop:
 			at++
-			j.progress.Retries, j.progress.Replayed = 0, false
 		case retry.Next:
 			at = j.next(at, d.Reason == retry.LargerCandidate)
 			j.progress.Fallbacks++
-			j.progress.Retries, j.progress.Replayed = 0, false
 		default:
 			return nil, g.final(j, failure)
 		}
+		j.progress.Retries, j.progress.Replayed = 0, false
 	}
 }
 
+// turnOf gives one candidate its turn: a call, or the answer that a hold remembers. opened says that the candidate must
+// not be called again in this request. All results are nil when the candidate may not be called after all.
+func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f *found, failure *fault.Failure, opened bool) {
+	cand := &j.candidates[at]
+	if r := cand.remembered; r != nil {
+		j.lastCand = cand
+		failure = r.Failure(cand.Channel.Provider.Kind, time.Now())
+		g.remember(j, cand, failure)
+		return nil, failure, true
+	}
+	permit := g.Health.Admit(time.Now(), cand.key(), j.limits.FirstContent(j.turn(at)))
+	if !permit.Allowed {
+		j.passOver(cand, permit.View)
+		return nil, nil, false
+	}
+	j.progress.Attempts++
+	j.lastCand = cand
+	f, failure = g.try(ctx, j, at, fresh, permit)
+	if failure == nil {
+		return f, nil, false
+	}
+	opened = g.report(permit, cand, g.outcome(j, failure, permit.Began)) || permit.Probe
+	g.note(j, cand, permit.Began, failure)
+	return nil, failure, opened
+}
+
+// decide asks package retry what follows, and writes it down.
+func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
+	rule := g.Policy.Rule(failure.Class)
+	d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: rule, Streaming: j.req.Stream, ReplayUnsafe: j.replayUnsafe(),
+		Opened: opened}, j.ahead(at), time.Now(), j.soft, g.Random())
+	g.write(j, &j.candidates[at], failure, d)
+	return d
+}
+
 // try makes one call and follows it until it is known whether it answers.
-func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool) (*found, *fault.Failure) {
-	cand := &j.route.Candidates[at]
+func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
+	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, choices: j.req.Choices, started: time.Now(), cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f.onContent = func() { g.report(permit, cand, breaker.Succeeded()) }
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
-	turn := j.turn(j.limits, at)
+	turn := j.turn(at)
 	if stream {
 		f.dog.allow(j.limits.FirstContent(turn))
 	} else {
@@ -121,7 +157,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool) (*fou
 	if j.wholeTools() {
 		f.reply = &wholeCalls{Reply: reply, policy: g.Policy}
 	}
-	if err := f.read(j.commitment(), j.req.Stream, j.stall(cand, turn.Others)); err != nil {
+	if err := f.read(j.commitment(), j.req.Stream, j.stall(&cand.Candidate, turn.Others)); err != nil {
 		f.close()
 		return nil, g.asFailure(err)
 	}
@@ -190,9 +226,9 @@ func (g *Gateway) asFailure(err error) *fault.Failure {
 }
 
 // turn describes the attempt for its limits.
-func (j *journey) turn(l retry.Limits, at int) retry.Turn {
-	others := j.progress.Attempts < l.MaxAttempts && j.progress.Fallbacks < l.MaxFallbacks && j.ahead(at).Candidates > 0
-	own := j.route.Candidates[at].Channel.Timing.FirstContent
+func (j *journey) turn(at int) retry.Turn {
+	others := j.progress.Attempts < j.limits.MaxAttempts && j.progress.Fallbacks < j.limits.MaxFallbacks && j.ahead(at).Candidates > 0
+	own := j.candidates[at].Channel.Timing.FirstContent
 	if d := j.route.Policy.FirstContent; d > 0 {
 		own = d
 	}
@@ -214,96 +250,6 @@ func (j *journey) stall(c *route.Candidate, others bool) time.Duration {
 }
 
 func (j *journey) replayUnsafe() bool { return j.req.Store || j.route.Policy.ReplayUnsafe }
-
-// ahead counts what could be tried after a candidate.
-func (j *journey) ahead(at int) retry.Ahead {
-	var a retry.Ahead
-	cands := j.route.Candidates
-	own := cands[at].Channel
-	last := own
-	for _, c := range cands[at+1:] {
-		switch {
-		case c.Channel == own:
-			a.Credentials++
-		case c.Channel != last:
-			a.Candidates++
-			if c.Channel.Capabilities.Context > own.Capabilities.Context {
-				a.Larger++
-			}
-		}
-		last = c.Channel
-	}
-	return a
-}
-
-// next is the index of the next channel's first candidate; larger asks for a larger declared context. The decision to
-// move on was made from ahead, so that there is one.
-func (j *journey) next(at int, larger bool) int {
-	own := j.route.Candidates[at].Channel
-	for i := at + 1; i < len(j.route.Candidates); i++ {
-		c := j.route.Candidates[i].Channel
-		if c != own && (!larger || c.Capabilities.Context > own.Capabilities.Context) {
-			return i
-		}
-	}
-	panic(fmt.Sprintf("no candidate after %d: retry.Decide moves on only when ahead counted one", at))
-}
-
-// note keeps a failed attempt for the answer and writes its record.
-func (g *Gateway) note(j *journey, cand *route.Candidate, started time.Time, f *fault.Failure, d retry.Decision) {
-	j.last = f
-	if f.Hint.Known {
-		if at := time.Now().Add(f.Hint.Wait); j.soonest.IsZero() || at.Before(j.soonest) {
-			j.soonest = at
-		}
-	}
-	p, m := cand.Channel.Provider.Name, string(cand.Channel.Model)
-	if n := len(j.tried); n > 0 && j.lastTried == cand && j.tried[n-1].Class == f.Class {
-		j.tried[n-1].N++
-		j.tried[n-1].Status = f.Status
-	} else {
-		j.tried = append(j.tried, fault.Tried{Provider: p, Model: m, Status: f.Status, Class: f.Class, N: 1})
-	}
-	j.lastTried = cand
-	rule := g.Policy.Rule(f.Class)
-	a := g.attemptRecord(j, cand, started, f)
-	describe(&a, f, rule, hiddenOf(cand))
-	a.Decision, a.Reason, a.Wait = string(d.Step), string(d.Reason), d.Wait
-	g.Recorder.Attempt(a)
-	g.Recorder.Decision(telemetry.Decision{Attempt: a, Action: fmt.Sprintf("%s.%d", j.call.ID, j.progress.Attempts), Operation: "chat",
-		Eligible: j.limits.Eligible(rule), BodyDigest: g.bodyDigest(j.req)})
-	if rule.Alert {
-		g.Recorder.Alert(time.Now(), string(f.Class), p, cand.Credential.Alias, rule.Remedy)
-	}
-}
-
-// bodyDigest tells the same body from another one.
-func (g *Gateway) bodyDigest(r *chat.Request) string {
-	body := make([]byte, 0, r.Size)
-	for _, m := range r.Members {
-		body = append(append(append(body, m.Name...), ':'), m.Value...)
-	}
-	return redact.Digest(g.DigestKey, body)
-}
-
-func (g *Gateway) attemptRecord(j *journey, cand *route.Candidate, started time.Time, f *fault.Failure) telemetry.Attempt {
-	a := telemetry.Attempt{RequestID: j.call.ID, Route: j.route.Route, N: j.progress.Attempts, Max: j.limits.MaxAttempts, Hop: j.progress.Fallbacks,
-		Provider: cand.Channel.Provider.Name, Channel: cand.Channel.Name, Model: cand.Channel.Model, Region: cand.Channel.Region,
-		Credential: cand.Credential.Alias, Duration: time.Since(started), PolicyVersion: g.Policy.Version}
-	if f != nil {
-		a.UpstreamID, a.Status = f.RequestID, f.Status
-	}
-	return a
-}
-
-// describe puts a failure into an attempt's record.
-func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule, h hidden) {
-	a.Class, a.Evidence, a.Type, a.Code = string(f.Class), string(f.Evidence), h.word(f.Type), h.word(f.Code)
-	a.Ambiguous, a.Remedy = f.Ambiguous, rule.Remedy
-	if f.Hint.Known {
-		a.Hint, a.HintSource = f.Hint.Wait, f.Hint.Source
-	}
-}
 
 // sleep waits before a retry. It returns an observation when the request ends first.
 func sleep(ctx context.Context, d time.Duration) *fault.Observation {

@@ -41,7 +41,7 @@ var quotable = map[fault.Class]bool{fault.InvalidRequest: true, fault.ContextLen
 
 // final is the error of a chain that ended without an answer: the last failure decides, and the attempts show the rest.
 func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
-	rule, hidden := g.Policy.Rule(f.Class), hiddenOf(j.lastCand)
+	rule, hidden := g.Policy.Rule(f.Class), hiddenOf(&j.lastCand.Candidate)
 	e := &fault.Error{Code: rule.Code, Class: f.Class, Message: sentences[f.Class], Retryable: rule.Retryable,
 		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: hidden.word(f.Code),
 		Attempts: j.tried, Cause: f}

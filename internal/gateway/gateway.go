@@ -28,6 +28,7 @@ type Gateway struct {
 	// Providers are the adapters by provider kind; every kind of the catalog must be there.
 	Providers map[string]provider.Provider
 	Policy    *fault.Policy
+	Health    Health
 	Recorder  *telemetry.Recorder
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
@@ -144,16 +145,21 @@ type journey struct {
 	// soft ends the time in which a candidate may be started and the first content awaited; hard ends everything.
 	soft, hard time.Time
 
-	limits   retry.Limits
-	progress retry.Progress
-	tried    []fault.Tried
+	limits retry.Limits
+	// candidates are those of the route that may be tried; passed are the others, with the reason.
+	candidates []candidate
+	passed     []passed
+	progress   retry.Progress
+	tried      []fault.Tried
 	// lastTried is the candidate of the last entry of tried.
-	lastTried *route.Candidate
+	lastTried *candidate
 	// soonest is the earliest moment that a provider named for coming back; zero: none did.
 	soonest time.Time
 	// last is the failure that the client would see if the chain ended now.
-	last     *fault.Failure
-	lastCand *route.Candidate
+	last *fault.Failure
+	// began is when the call behind last began; zero: it was answered from memory.
+	began    time.Time
+	lastCand *candidate
 
 	// outcome and status are those of a fault of ours until something else is known: a panic leaves them.
 	outcome  string
@@ -195,6 +201,9 @@ func (g *Gateway) plan(j *journey) *fault.Error {
 	j.route, j.limits = p, retry.For(p.Policy)
 	if len(p.Candidates) == 0 {
 		return noCandidate(p)
+	}
+	if g.eligible(j); len(j.candidates) == 0 {
+		return g.exhausted(j)
 	}
 	return nil
 }
@@ -241,7 +250,7 @@ func (g *Gateway) settle(j *journey, f *found) {
 	a.Decision = "answered"
 	switch {
 	case f.broken != nil:
-		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), hiddenOf(f.cand))
+		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), hiddenOf(&f.cand.Candidate))
 		a.Decision, a.Reason = "interrupted", "already_delivered"
 	case j.outcome == string(fault.InternalError):
 		a.Decision, a.Reason = "interrupted", j.outcome // a panic, on its way to the edge

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/breaker"
 	"spillway/internal/catalog"
 	"spillway/internal/dialect"
 	chatdialect "spillway/internal/dialect/openai"
@@ -163,7 +164,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Memory{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

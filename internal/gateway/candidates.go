@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"spillway/internal/breaker"
+	"spillway/internal/fault"
+	"spillway/internal/retry"
+	"spillway/internal/route"
+)
+
+// Health knows which candidates may be called now, from what became of earlier calls.
+//
+// Look must answer from memory, take no lease and wait for nothing. Admit must let at most one probe of an open circuit
+// through at a time; every permit that it gives is reported, once or, after a success, once more. None of them may fail:
+// where nothing is known, a candidate may be called. All must be safe for concurrent use.
+type Health interface {
+	Look(now time.Time, keys []breaker.Key) []breaker.View
+	Admit(now time.Time, k breaker.Key, firstContent time.Duration) breaker.Permit
+	Report(now time.Time, p breaker.Permit, o breaker.Outcome, random float64) []breaker.Transition
+}
+
+var _ Health = (*breaker.Memory)(nil)
+
+// candidate is a candidate of the plan with what is known of its health.
+type candidate struct {
+	route.Candidate
+	// remembered is the answer that a hold gives instead of a call; nil: it may be called.
+	remembered *breaker.Remembered
+}
+
+func (c *candidate) key() breaker.Key { return keyOf(c.Candidate) }
+
+// keyOf names the circuit of a candidate. Organizations' own credentials are apart from the platform's of the same alias.
+func keyOf(c route.Candidate) breaker.Key {
+	alias := c.Credential.Alias
+	if c.Credential.Organization != "" {
+		alias = c.Credential.Organization + ":" + alias
+	}
+	return breaker.Key{Provider: c.Channel.Provider.Name, Model: string(c.Channel.Model), Region: c.Channel.Region, Credential: alias}
+}
+
+// passed is a candidate that is not called, with the reason.
+type passed struct {
+	route.Candidate
+	view breaker.View
+}
+
+// eligible leaves out the candidates whose circuit is open or whose provider asked for a pause. Those that a hold answers
+// for keep their place.
+func (g *Gateway) eligible(j *journey) {
+	keys := make([]breaker.Key, len(j.route.Candidates))
+	for i, c := range j.route.Candidates {
+		keys[i] = keyOf(c)
+	}
+	for i, view := range g.Health.Look(time.Now(), keys) {
+		c := candidate{Candidate: j.route.Candidates[i], remembered: view.Remembered}
+		if view.Skip() {
+			j.passOver(&c, view)
+			continue
+		}
+		j.candidates = append(j.candidates, c)
+	}
+}
+
+// passOver notes a candidate that is not called. A channel of which no credential is left is shown with the reason.
+func (j *journey) passOver(c *candidate, view breaker.View) {
+	j.passed = append(j.passed, passed{c.Candidate, view})
+	left := 0
+	for _, other := range j.route.Candidates {
+		if other.Channel == c.Channel {
+			left++
+		}
+	}
+	for _, p := range j.passed {
+		if p.Channel == c.Channel {
+			left--
+		}
+	}
+	if left > 0 {
+		return
+	}
+	for i := range j.route.Considered {
+		if j.route.Considered[i].Channel == c.Channel.Name {
+			j.route.Considered[i].Reason = route.Reason(view.Reason)
+		}
+	}
+}
+
+// exhausted is the error of a request whose candidates are all passed over: when the first of them may be called again,
+// and the last class of each.
+func (g *Gateway) exhausted(j *journey) *fault.Error {
+	if j.last != nil {
+		return g.final(j, j.last)
+	}
+	e := &fault.Error{Code: fault.AllCredentialsLimited, Message: "every credential of the model is at its limit", Retryable: true, Class: fault.RateLimited}
+	now := time.Now()
+	for _, p := range j.passed {
+		if p.view.Reason != breaker.Throttled {
+			e.Code, e.Message = fault.ProviderUnavailable, "every provider of the model is failing; none is called for now"
+			e.Class = p.view.LastClass
+		}
+		if wait := max(p.view.Until.Sub(now), time.Second); e.RetryAfter == 0 || wait < e.RetryAfter {
+			e.RetryAfter = wait
+		}
+		e.Attempts = append(e.Attempts, fault.Tried{Provider: p.Channel.Provider.Name, Model: string(p.Channel.Model),
+			Class: cmp.Or(p.view.LastClass, fault.RateLimited)})
+	}
+	conceal(e, j.route.Policy.Expose)
+	return e
+}
+
+// silenceLimit is how long a provider may be silent at most.
+func silenceLimit(j *journey) time.Duration {
+	return cmp.Or(j.route.Policy.FirstContent, retry.DefaultFirstContent)
+}
+
+// report tells the health what became of a call, and the operators of circuits that changed. opened says that the
+// candidate's circuit has opened.
+func (g *Gateway) report(p breaker.Permit, c *candidate, o breaker.Outcome) (opened bool) {
+	now := time.Now()
+	for _, t := range g.Health.Report(now, p, o, g.Random()) {
+		opened = opened || t.To == breaker.Open
+		g.Recorder.Transition(now, c.Channel.Provider.Name, t.Key.String(), t.From.String(), t.To.String(), string(t.Cause), string(t.Class))
+	}
+	return opened
+}
+
+// outcome is a failure as the health sees it. The request's own deadline says nothing of the provider, unless the
+// attempt had been silent for longer than any provider may be.
+func (g *Gateway) outcome(j *journey, f *fault.Failure, began time.Time) breaker.Outcome {
+	o := breaker.Failed(f, g.Policy.Rule(f.Class))
+	if f.Local == fault.OutOfTime && f.Phase != fault.PhasePostContent && time.Since(began) >= silenceLimit(j) {
+		o.Weight = 1
+	}
+	return o
+}
+
+// ahead counts what could be tried after a candidate.
+func (j *journey) ahead(at int) retry.Ahead {
+	var a retry.Ahead
+	cands := j.candidates
+	own := cands[at].Channel
+	last := own
+	for _, c := range cands[at+1:] {
+		switch {
+		case c.Channel == own:
+			a.Credentials++
+		case c.Channel != last:
+			a.Candidates++
+			if c.Channel.Capabilities.Context > own.Capabilities.Context {
+				a.Larger++
+			}
+		}
+		last = c.Channel
+	}
+	return a
+}
+
+// next is the index of the next channel's first candidate; larger asks for a larger declared context. The decision to
+// move on was made from ahead, so that there is one.
+func (j *journey) next(at int, larger bool) int {
+	own := j.candidates[at].Channel
+	for i := at + 1; i < len(j.candidates); i++ {
+		c := j.candidates[i].Channel
+		if c != own && (!larger || c.Capabilities.Context > own.Capabilities.Context) {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("no candidate after %d: retry.Decide moves on only when ahead counted one", at))
+}
