@@ -1,9 +1,9 @@
 package openai
 
 import (
+	"bytes"
 	"errors"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -34,6 +34,7 @@ type reply struct {
 	choices  choices
 	hasUsage bool // usage came with the last finish reason, or after it
 	done     bool // the wire format's end has been read
+	spent    bool // the body has been read to its end
 	closed   bool
 }
 
@@ -45,7 +46,7 @@ func (r *reply) Close() {
 		return
 	}
 	r.closed = true
-	if r.complete() && !r.done && r.stream != nil {
+	if r.complete() && !r.spent && r.stream != nil {
 		stop := time.AfterFunc(drainFor, func() { _ = r.x.Body.Close() })
 		for _, err := r.stream.Next(); err == nil; _, err = r.stream.Next() {
 			continue
@@ -65,14 +66,15 @@ func (r *reply) Next() (*chat.Event, error) {
 			return nil, io.EOF
 		}
 		frame, err := r.stream.Next()
-		switch {
-		case err != nil:
+		if err != nil {
+			r.spent = true
 			return nil, r.ended(err)
-		case string(frame.Data) == "[DONE]":
-			r.done = true
+		}
+		data := string(bytes.TrimSpace(frame.Data))
+		if data == "[DONE]" {
 			return nil, r.ended(io.EOF)
 		}
-		ev, err := r.frame(string(frame.Data))
+		ev, err := r.frame(data)
 		switch {
 		case err != nil && r.complete():
 			return nil, io.EOF // the answer was whole before this
@@ -130,10 +132,10 @@ var errMalformed = errors.New("a frame of the stream is not JSON")
 
 // frame decodes one frame. A nil event without an error is a frame to pass over.
 func (r *reply) frame(data string) (*chat.Event, error) {
-	if !gjson.Valid(data) {
-		if strings.TrimSpace(data) == "" {
-			return nil, nil
-		}
+	if data == "" {
+		return nil, nil
+	}
+	if !valid(data) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errMalformed)
 		}
@@ -144,6 +146,7 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if f := r.read(gjson.Parse(data), "delta"); f != nil {
 		return nil, f
 	}
+	r.event.Whole = r.event.Whole && !r.event.Rebuilt
 	r.hasUsage = r.event.Usage != nil || (wasComplete && hadUsage)
 	if r.event.Content() {
 		r.content = true
@@ -161,7 +164,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 		return nil, r.cutPlain(err)
 	}
 	r.done = true
-	if !gjson.Valid(body) {
+	if !valid(body) {
 		return nil, r.unusable(errors.New("the body is not JSON"))
 	}
 	r.event = chat.Event{Raw: body, Dialect: chat.OpenAIChat, Whole: true}
@@ -171,9 +174,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 	if len(r.choices) == 0 || r.choices.ended() < len(r.choices) {
 		return nil, r.unusable(errors.New("the body has no choice, or one without message or end"))
 	}
-	if r.event.Rebuilt {
-		r.event.Raw = "" // it does not say what the deltas say
-	}
+	r.event.Whole = !r.event.Rebuilt // a body that was normalised must not be passed on as it is
 	return &r.event, nil
 }
 
@@ -221,12 +222,20 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 	if isError(failed) {
 		return r.failed(failed)
 	}
-	for _, d := range r.event.Deltas {
-		if failedFinish[d.Native] {
+	for i := range r.event.Deltas {
+		if d := &r.event.Deltas[i]; failedFinish[d.Native] || (strange(d.Native) && !r.content && !says(d)) {
 			return r.unusable(errors.New("the answer ended with an error"))
 		}
 	}
+	if len(r.calls.seen) > maxCalls {
+		return r.unusable(errors.New("the answer has too many tool calls"))
+	}
 	return nil
+}
+
+// says reports whether a delta adds anything to a choice.
+func says(d *chat.Delta) bool {
+	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || d.Media || len(d.Tools) > 0
 }
 
 func isError(v gjson.Result) bool {
@@ -238,7 +247,7 @@ func (r *reply) failed(e gjson.Result) *fault.Failure {
 	env, ok := fault.ParseErrorMember(e.Raw)
 	o := r.x.Answered(time.Now())
 	o.Phase, o.Parsed, o.InStream = r.phase(), ok, true
-	o.Type, o.Code, o.Message, o.Param = env.Type, env.Code, env.Message, env.Param
+	o.Type, o.Code, o.Details, o.Message, o.Param = env.Type, env.Code, env.Details, env.Message, env.Param
 	if env.Status != 0 {
 		o.Status = env.Status
 	}
@@ -247,7 +256,7 @@ func (r *reply) failed(e gjson.Result) *fault.Failure {
 
 func (r *reply) readChoice(choice gjson.Result, member string) {
 	d := chat.Delta{}
-	var body gjson.Result
+	var body, other gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "index":
@@ -263,29 +272,43 @@ func (r *reply) readChoice(choice gjson.Result, member string) {
 			}
 		case member:
 			body = value
+		case "delta", "message":
+			other = value
 		}
 		return true
 	})
+	if !body.IsObject() && other.IsObject() && !r.content {
+		// A server that answers one shape in the other.
+		body, r.event.Rebuilt, r.event.Whole = other, true, member == "delta"
+	}
+	r.readBody(&d, body)
+	if d.Finish != "" && !r.choices[d.Choice] && r.calls.close(&d) {
+		r.event.Rebuilt = true
+	}
+	if r.keep(&d, body.IsObject(), member) {
+		r.event.Deltas = append(r.event.Deltas, d)
+	}
+}
+
+// readBody reads a delta, or the message of a plain body.
+func (r *reply) readBody(d *chat.Delta, body gjson.Result) {
 	body.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "content":
-			d.Text = textOf(value)
+			r.readContent(d, value)
 		case "refusal":
-			d.Refusal = value.String()
+			d.Refusal = value.Str
 		case "reasoning_content", "reasoning":
 			if d.Reasoning == "" {
-				d.Reasoning = value.String()
+				d.Reasoning = value.Str
 			}
 		case "tool_calls":
-			r.readCalls(&d, value)
+			r.readCalls(d, value)
 		case "audio", "images":
 			d.Media = value.IsObject() || value.IsArray()
 		}
 		return true
 	})
-	if r.keep(&d, body.IsObject(), member) {
-		r.event.Deltas = append(r.event.Deltas, d)
-	}
 }
 
 // choices are the choices that an answer has shown: index → whether it has ended.
@@ -315,52 +338,38 @@ func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
 		return true
 	}
 	r.event.Rebuilt = true
-	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || d.Media || d.Finish != ""
+	return says(d) || d.Finish != ""
 }
 
-// textOf is the text of a content value: a string, or an array of parts (some servers send parts).
-func textOf(v gjson.Result) string {
-	if v.Type == gjson.String {
-		return v.Str
-	}
+// readContent reads a content value: a string, or a list of parts of text and thinking (Mistral's reasoning models), which
+// OpenAI's clients do not know.
+func (r *reply) readContent(d *chat.Delta, v gjson.Result) {
 	if !v.IsArray() {
-		return ""
+		d.Text = v.Str
+		return
 	}
-	var b strings.Builder
+	r.event.Rebuilt = true
 	v.ForEach(func(_, part gjson.Result) bool {
-		b.WriteString(part.Get("text").String())
+		d.Text += part.Get("text").Str
+		for _, thought := range part.Get("thinking.#.text").Array() {
+			d.Reasoning += thought.Str
+		}
 		return true
 	})
-	return b.String()
 }
 
 func (r *reply) readUsage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	r.usage = chat.Usage{Prompt: u.Get("prompt_tokens").Int(), Completion: u.Get("completion_tokens").Int(),
-		Cached:     u.Get("prompt_tokens_details.cached_tokens").Int(),
-		CacheWrite: u.Get("prompt_tokens_details.cache_write_tokens").Int(),
-		Reasoning:  u.Get("completion_tokens_details.reasoning_tokens").Int(),
+	count := func(path string) int64 { return max(u.Get(path).Int(), 0) }
+	r.usage = chat.Usage{Prompt: count("prompt_tokens"), Completion: count("completion_tokens"),
+		Cached:     max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")), // the latter is DeepSeek's
+		CacheWrite: count("prompt_tokens_details.cache_write_tokens"),
+		Reasoning:  count("completion_tokens_details.reasoning_tokens"),
 		Raw:        u.Raw, RawDialect: chat.OpenAIChat}
-	r.event.Usage = &r.usage
-}
-
-// failedFinish are finish reasons that say that the provider failed (reference/providers.md §3.7, 2026-11-30).
-var failedFinish = map[string]bool{"error": true, "insufficient_system_resource": true, "malformed_model_output": true, "malformed_tool_use": true}
-
-// finishReason maps a provider's word to ours; native is set where the words differ. An empty word ends nothing.
-func finishReason(word string) (_ chat.FinishReason, native string) {
-	switch word {
-	case "":
-		return "", ""
-	case "stop", "length", "tool_calls", "content_filter":
-		return chat.FinishReason(word), ""
-	case "function_call":
-		return chat.FinishToolCalls, word
-	case "model_length", "max_tokens":
-		return chat.FinishLength, word
-	default:
-		return chat.FinishStop, word
+	if r.usage.Reasoning > 0 && count("total_tokens") == r.usage.Total()+r.usage.Reasoning {
+		r.usage.Completion += r.usage.Reasoning // xAI counts reasoning beside the completion
 	}
+	r.event.Usage = &r.usage
 }

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"spillway/internal/catalog"
@@ -46,10 +47,17 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 		return nil, p.fail(c, x.ReadError(time.Now()))
 	}
 	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: wire.RequestID(x.Header), Dropped: dropped}}
-	if media, _, err := mime.ParseMediaType(x.Header.Get("Content-Type")); err == nil && media == "text/event-stream" {
+	if streams(c, x.Header.Get("Content-Type")) {
 		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}
 	return r, nil
+}
+
+// streams reports whether an answer is an event stream. Some servers forget to say so when they were asked for one; JSON
+// is then an error, or an answer that is not streamed.
+func streams(c provider.Call, contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == "text/event-stream" || c.Stream && !strings.HasSuffix(media, "json")
 }
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {

@@ -203,7 +203,7 @@ func (x *Exchange) ReadError(now time.Time) fault.Observation {
 	o := x.Answered(now)
 	env, ok := fault.ParseEnvelope(string(body))
 	o.Parsed = ok
-	o.Type, o.Code, o.Message, o.Param = env.Type, env.Code, env.Message, env.Param
+	o.Type, o.Code, o.Details, o.Message, o.Param = env.Type, env.Code, env.Details, env.Message, env.Param
 	return o
 }
 
