@@ -135,7 +135,7 @@ func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, permit: permit, started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, choices: j.req.Choices, started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() { g.report(permit, cand, breaker.Succeeded()) }
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
 	turn := j.turn(at)
