@@ -32,34 +32,38 @@ type Turn struct {
 }
 
 // FirstContent is how long the first content of a streamed attempt may take. While another candidate is left it is the
-// channel's limit, longer for a long input. For the last candidate the first call gets half of what can be used, or the
-// channel's own limit if that is shorter, and a second one all the rest.
+// channel's limit, by default longer for a long input.
 func (l Limits) FirstContent(t Turn) time.Duration {
-	if t.Others {
-		d := t.Own
-		if d == 0 {
-			d = DefaultFirstContent + time.Duration(t.InputTokens/tokensPerSecond)*time.Second
-		}
-		return min(d, t.Rest)
+	if !t.Others {
+		return l.last(t)
 	}
+	if t.Own > 0 {
+		return min(t.Own, t.Rest)
+	}
+	return min(DefaultFirstContent+time.Duration(t.InputTokens/tokensPerSecond)*time.Second, t.Rest)
+}
+
+// Plain is how long an attempt may take that does not stream. While another candidate is left it is the channel's limit,
+// by default what leaves the next one its time.
+func (l Limits) Plain(t Turn) time.Duration {
+	if !t.Others {
+		return l.last(t)
+	}
+	if t.Own > 0 {
+		return min(t.Own, t.Rest)
+	}
+	return max(t.Rest-plainReserve, min(l.MinUseful, t.Rest))
+}
+
+// last is the limit of the last candidate: its first call gets half of what can be used, or the channel's own limit if
+// that is shorter, and a second one all the rest.
+func (l Limits) last(t Turn) time.Duration {
 	if !t.First {
 		return t.Rest
 	}
-	d := (t.Rest - l.MinUseful) / 2
+	half := max((t.Rest-l.MinUseful)/2, min(l.MinUseful, t.Rest))
 	if t.Own > 0 {
-		d = min(d, t.Own)
+		return min(t.Own, half)
 	}
-	return max(d, min(l.MinUseful, t.Rest))
-}
-
-// Plain is how long an attempt may take that does not stream.
-func (l Limits) Plain(t Turn) time.Duration {
-	switch {
-	case !t.Others:
-		return t.Rest
-	case t.Own > 0:
-		return min(t.Own, t.Rest)
-	default:
-		return max(t.Rest-plainReserve, min(l.MinUseful, t.Rest))
-	}
+	return half
 }

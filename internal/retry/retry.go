@@ -168,6 +168,19 @@ type Failed struct {
 	NoRetries, NoShare bool
 }
 
+// throttled reports whether it is the credential that is at its limit, so that another one of the channel may serve.
+func (f Failed) throttled() bool { return f.Rule.Hold == fault.Throttle }
+
+// insisted reports whether the provider asks for a retry that the status alone does not get. What it said in words of its
+// own stands; money, keys, the caller's mistakes and refusals stand in any case (policy.md §3).
+func (f Failed) insisted() bool {
+	switch f.Class {
+	case fault.Auth, fault.Quota, fault.InvalidRequest, fault.ContentPolicy:
+		return false
+	}
+	return f.ShouldRetry != nil && *f.ShouldRetry && (f.Evidence == fault.ByStatus || f.Evidence == fault.ByNothing)
+}
+
 // Ahead is what could still be tried.
 type Ahead struct {
 	// Candidates counts the eligible untried candidates of other channels.
@@ -196,6 +209,9 @@ func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time
 		if d.Step == Again {
 			return d
 		}
+		if f.throttled() && ahead.Credentials > 0 {
+			return Decision{Step: Hop, Reason: d.Reason}
+		}
 		return onward(l, p, f, ahead.Candidates, d.Reason)
 	case fault.Fallback:
 		return onward(l, p, f, ahead.Candidates, NeverSame)
@@ -216,7 +232,7 @@ func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time
 
 // failFast ends the chain, unless the route or the provider says otherwise.
 func failFast(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
-	if l.Retries[f.Class] > 0 || (f.Class == fault.Unknown && f.ShouldRetry != nil && *f.ShouldRetry) {
+	if l.Retries[f.Class] > 0 || f.insisted() {
 		if d := again(l, p, f, ahead, now, deadline, random); d.Step == Again {
 			return d
 		}
@@ -233,7 +249,14 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 		return Decision{Step: Again, Reason: StaleConnection}
 	}
 	no := func(r Reason) Decision { return Decision{Step: End, Reason: r} }
-	allowed := min(ahead.Candidates, l.MaxFallbacks-p.Fallbacks)
+	allowed := 0
+	if l.Eligible(f.Rule) {
+		allowed = max(min(ahead.Candidates, l.MaxFallbacks-p.Fallbacks), 0)
+	}
+	others := allowed
+	if f.throttled() {
+		others += ahead.Credentials
+	}
 	switch {
 	case f.ShouldRetry != nil && !*f.ShouldRetry:
 		return no(ProviderSaysNo)
@@ -241,13 +264,13 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 		return no(CircuitOpened)
 	case f.Silence() && allowed > 0 && !l.RetrySilence:
 		return no(SilentProvider)
-	case f.Streaming && f.Class == fault.ServerError && f.Status == 500 && !l.RetryStream500:
+	case f.Streaming && f.Class == fault.ServerError && f.Status == 500 && !f.InStream && !l.RetryStream500:
 		return no(StreamedError)
 	case p.Retries >= l.retries(f.Class):
 		return no(RetriesUsed)
 	case f.NoRetries:
 		return no(QuotaEmpty)
-	case l.MaxAttempts-p.Attempts <= max(allowed, 0):
+	case l.MaxAttempts-p.Attempts <= others:
 		return no(KeptForOthers)
 	}
 	wait, reason := Backoff(l, p.Retries, random), Transient
