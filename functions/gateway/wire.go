@@ -19,6 +19,7 @@ import (
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	"spillway/internal/usage"
 )
 
 // version is set by the build: -ldflags "-X main.version=…".
@@ -49,6 +50,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
 		Policy:    policy,
 		Health:    &breaker.Memory{},
+		Prices:    usage.Embedded(),
 		Recorder:  recorder,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

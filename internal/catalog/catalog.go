@@ -37,6 +37,9 @@ type Provider struct {
 	Kind string
 	// Vendor chooses the rows of the policy table: whose errors these are. Default: by the host of BaseURL.
 	Vendor string
+	// Prices names the provider whose rows of the price table apply. Default: the vendor, and for a generic one none, so
+	// that its costs are unknown rather than somebody else's.
+	Prices string
 	// BaseURL is the address up to and including the version, without a slash at the end.
 	BaseURL string
 	// Headers and Query are static and sent with every call.

@@ -36,6 +36,7 @@ type fileProvider struct {
 	Kind    string            `json:"kind" required:"" oneof:"openai" doc:"The API that the provider speaks."`
 	Vendor  string            `json:"vendor" max:"64" oneof:"anthropic azure bedrock deepseek gemini generic groq mistral openai openrouter together xai" doc:"Whose error codes and headers these are. Default: by the host of base_url, else generic."`
 	BaseURL string            `json:"base_url" required:"" max:"2048" doc:"The address up to and including the version, or env:NAME. While the variable is not set, the provider is out of use."`
+	Prices  string            `json:"prices" max:"64" doc:"Whose prices apply. Default: the vendor's; for a generic one none, and its costs are unknown."`
 	Headers map[string]string `json:"headers" many:"50" doc:"Headers that are sent with every call. No place for secrets."`
 	Query   map[string]string `json:"query" many:"50" doc:"Query parameters that are sent with every call. No place for secrets."`
 }

@@ -92,7 +92,15 @@ func (l *loader) provider(at Path, p fileProvider) {
 	if l.providers[p.Name] != nil {
 		l.problem(at.Member("name"), "%q stands twice", clip(p.Name))
 	}
-	l.providers[p.Name] = &Provider{Name: p.Name, Kind: p.Kind, BaseURL: l.baseURL(at.Member("base_url"), p), Headers: p.Headers, Query: p.Query}
+	out := &Provider{Name: p.Name, Kind: p.Kind, Vendor: p.Vendor, BaseURL: l.baseURL(at.Member("base_url"), p), Prices: p.Prices,
+		Headers: p.Headers, Query: p.Query}
+	if u, err := url.Parse(out.BaseURL); out.Vendor == "" && err == nil {
+		out.Vendor = fault.VendorOf(u.Host)
+	}
+	if out.Prices == "" && out.Vendor != fault.Generic {
+		out.Prices = out.Vendor
+	}
+	l.providers[p.Name] = out
 }
 
 func (l *loader) baseURL(at Path, p fileProvider) string {

@@ -124,19 +124,20 @@ func (v vocabulary) text(s string) string {
 type form struct {
 	is      func(string) bool
 	pattern string // the same as a regular expression of JSON Schema; empty: it has none
+	format  string // the same as a format of JSON Schema; empty: it has none
 	problem string
 }
 
 var forms = map[string]*form{
-	"name": {func(s string) bool { return !strings.Contains(s, "/") }, `^[^/]+$`,
+	"name": {func(s string) bool { return !strings.Contains(s, "/") }, `^[^/]+$`, "",
 		"a name has no slash: it is what stands before the slash of provider/model"},
-	"reference": {isReference, referencePattern,
+	"reference": {isReference, referencePattern, "",
 		"must be the name of a variable, env:NAME"},
-	"secret": {isReference, referencePattern,
+	"secret": {isReference, referencePattern, "",
 		"must be a reference such as env:NAME, never the secret itself"},
-	"sha256": {isDigest, `^[0-9a-f]{64}$`,
+	"sha256": {isDigest, `^[0-9a-f]{64}$`, "",
 		"must be the 64 lower-case hexadecimal digits of the key's SHA-256, never the key itself"},
-	"time": {func(s string) bool { _, err := time.Parse(time.RFC3339, s); return err == nil }, "",
+	"time": {func(s string) bool { _, err := time.Parse(time.RFC3339, s); return err == nil }, "", "date-time",
 		"is no RFC 3339 time, such as 2026-12-31T00:00:00Z"},
 }
 

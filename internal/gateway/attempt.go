@@ -13,6 +13,7 @@ import (
 	"spillway/internal/provider"
 	"spillway/internal/retry"
 	"spillway/internal/route"
+	"spillway/internal/usage"
 )
 
 // bytesPerToken estimates the size of a request in tokens.
@@ -37,7 +38,8 @@ type found struct {
 	answer *chat.Answer
 	ended  bool
 	served chat.ServedModel
-	usage  *chat.Usage
+	// meter counts what the attempt uses.
+	meter usage.Meter
 	// choices is how many were asked for, finished how many of them have ended.
 	choices, finished int
 	// onContent is told of the first content, once.
@@ -112,6 +114,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		return nil, nil, false
 	}
 	j.progress.Attempts++
+	j.spent = nil
 	j.lastCand = cand
 	f, failure = g.try(ctx, j, at, fresh, permit)
 	if failure == nil {
@@ -135,7 +138,7 @@ func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, permit: permit, choices: j.req.Choices, started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, choices: j.req.Choices, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() { g.report(permit, cand, breaker.Succeeded()) }
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
 	turn := j.turn(at)
@@ -151,7 +154,11 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	if err != nil {
 		f.dog.stop()
 		cancel(nil)
-		return nil, g.asFailure(err)
+		failure := g.asFailure(err)
+		if failure.Ambiguous {
+			j.spent = f.used()
+		}
+		return nil, failure
 	}
 	f.reply = reply
 	if j.wholeTools() {
@@ -159,7 +166,11 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	}
 	if err := f.read(j.commitment(), j.req.Stream, j.stall(&cand.Candidate, turn.Others)); err != nil {
 		f.close()
-		return nil, g.asFailure(err)
+		failure := g.asFailure(err)
+		if !f.content.IsZero() || failure.Ambiguous {
+			j.spent = f.used() // it answered something, or may have worked all the same: the provider may bill it
+		}
+		return nil, failure
 	}
 	return f, nil
 }
@@ -168,15 +179,18 @@ func (f *found) note(ev *chat.Event) {
 	if f.served == "" {
 		f.served = ev.Model
 	}
-	if ev.Usage != nil {
-		u := *ev.Usage
-		f.usage = &u
-	}
+	f.meter.Add(ev)
 	for i := range ev.Deltas {
 		if ev.Deltas[i].Finish != "" {
 			f.finished++
 		}
 	}
+}
+
+// used is what the attempt has used so far: the provider's count, and an estimate of what it did not count.
+func (f *found) used() *chat.Usage {
+	u := f.meter.Usage()
+	return &u
 }
 
 // over reports whether every choice has ended: only usage is to come then.

@@ -41,6 +41,10 @@ func (g *Gateway) write(j *journey, cand *candidate, f *fault.Failure, d retry.D
 	a := g.attemptRecord(j, cand, j.began, f)
 	describe(&a, f, rule, hiddenOf(&cand.Candidate))
 	a.Decision, a.Reason, a.Wait = string(d.Step), string(d.Reason), d.Wait
+	if j.spent != nil && !j.began.IsZero() {
+		a.Usage, a.Cost = j.spent, g.cost(cand, "", j.spent)
+		j.wasted += a.Cost.Nano
+	}
 	if !j.began.IsZero() {
 		g.Recorder.Attempt(a)
 	}
@@ -49,6 +53,15 @@ func (g *Gateway) write(j *journey, cand *candidate, f *fault.Failure, d retry.D
 	if rule.Alert {
 		g.Recorder.Alert(time.Now(), string(f.Class), cand.Channel.Provider.Name, cand.Credential.Alias, rule.Remedy)
 	}
+}
+
+// cost prices a usage at the served model's price.
+func (g *Gateway) cost(cand *candidate, served chat.ServedModel, u *chat.Usage) telemetry.Cost {
+	if served == "" {
+		served = chat.ServedModel(cand.Channel.Model)
+	}
+	c := g.Prices.Charge(cand.Channel.Provider.Prices, served, *u, time.Now())
+	return telemetry.Cost{Known: c.Known(), Nano: int64(c.Cost), Basis: string(c.Basis), Version: g.Prices.Version()}
 }
 
 // bodyDigest tells the same body from another one.

@@ -39,6 +39,9 @@ var sentences = map[fault.Class]string{
 // quotable are the classes in which the provider's own text explains the caller's mistake.
 var quotable = map[fault.Class]bool{fault.InvalidRequest: true, fault.ContextLength: true, fault.UnsupportedParameter: true}
 
+// callersMistake are the classes that a route may answer with the provider's own status.
+var callersMistake = map[fault.Class]bool{fault.InvalidRequest: true, fault.ContextLength: true, fault.ContentPolicy: true, fault.UnsupportedParameter: true}
+
 // final is the error of a chain that ended without an answer: the last failure decides, and the attempts show the rest.
 func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
 	rule, hidden := g.Policy.Rule(f.Class), hiddenOf(&j.lastCand.Candidate)
@@ -57,6 +60,9 @@ func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
 	}
 	if errors.Is(f, errTooLarge) {
 		e.Message, e.Retryable = "the answer is too large to be held back whole; use another commit policy", false
+	}
+	if j.route.Policy.SurfaceStatus && callersMistake[f.Class] && f.Status >= 400 && f.Status < 500 {
+		e.Status = f.Status
 	}
 	if status := e.HTTPStatus(); e.Retryable && (status == 429 || status == 503) {
 		e.RetryAfter = j.retryAfter()

@@ -18,6 +18,7 @@ import (
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	"spillway/internal/usage"
 )
 
 // Gateway serves requests. Its fields must be set before the first call and not changed afterwards; it is then safe for
@@ -29,6 +30,7 @@ type Gateway struct {
 	Providers map[string]provider.Provider
 	Policy    *fault.Policy
 	Health    Health
+	Prices    usage.Table
 	Recorder  *telemetry.Recorder
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
@@ -160,6 +162,11 @@ type journey struct {
 	// began is when the call behind last began; zero: it was answered from memory.
 	began    time.Time
 	lastCand *candidate
+	// spent is the usage of the last failed call; nil: it cost nothing that we know of.
+	spent *chat.Usage
+	// cost is what the client is charged for, wasted what the failed calls cost, in billionths of a US dollar.
+	cost   telemetry.Cost
+	wasted int64
 
 	// outcome and status are those of a fault of ours until something else is known: a panic leaves them.
 	outcome  string
@@ -242,12 +249,14 @@ func (g *Gateway) refuse(j *journey, out *outlet, err *fault.Error) {
 func (g *Gateway) settle(j *journey, f *found) {
 	j.answered = f
 	a := g.attemptRecord(j, f.cand, f.started, nil)
-	a.Served, a.UpstreamID, a.Status, a.Usage = f.served, f.info().RequestID, f.info().Status, f.usage
+	a.Served, a.UpstreamID, a.Status, a.Usage = f.served, f.info().RequestID, f.info().Status, f.used()
 	if !f.content.IsZero() {
 		a.FirstContent = f.content.Sub(f.started)
 	}
 	a.Committed = true
 	a.Decision = "answered"
+	a.Cost = g.cost(f.cand, f.served, a.Usage)
+	j.cost = a.Cost
 	switch {
 	case f.broken != nil:
 		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), hiddenOf(&f.cand.Candidate))
@@ -285,9 +294,11 @@ func (g *Gateway) record(j *journey) {
 		if !f.content.IsZero() {
 			q.FirstContent = f.content.Sub(j.start)
 		}
-		q.Served, q.Usage, q.Added = f.served, f.usage, f.started.Sub(j.start)
+		q.Served, q.Usage, q.Added = f.served, f.used(), f.started.Sub(j.start)
+		q.Cost = j.cost
 		q.Fallback = f.cand.Channel != j.route.Candidates[0].Channel
 	}
+	q.Wasted = j.wasted
 	if j.err != nil && j.err.Code == fault.InternalError {
 		q.Cause = j.err.Error()
 	}

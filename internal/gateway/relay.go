@@ -20,12 +20,12 @@ func (g *Gateway) relay(j *journey, f *found, out *outlet) {
 	j.status = 200
 	switch failure := f.pump(out, j.idle()); {
 	case failure == nil:
-		j.delivered(out.finish(f.usage, nil))
+		j.delivered(out.finish(f.used(), nil))
 	case failure.Class == fault.Cancelled:
 		f.broken, j.outcome = failure, string(fault.ClientClosed)
 	default:
 		f.broken, j.outcome = failure, "interrupted"
-		_ = out.finish(f.usage, j.interruption(f, failure)) // the client may be gone as well; the record tells the rest
+		_ = out.finish(f.used(), j.interruption(f, failure)) // the client may be gone as well; the record tells the rest
 	}
 }
 

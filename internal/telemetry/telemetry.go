@@ -70,6 +70,7 @@ type Attempt struct {
 	Ambiguous        bool
 	Committed        bool
 	Usage            *chat.Usage
+	Cost             Cost
 	PolicyVersion    string
 	Remedy           string
 	Tags             map[string]string
@@ -96,6 +97,7 @@ func (r *Recorder) Attempt(a Attempt) {
 	}
 	attrs = append(attrs, tags(a.Tags))
 	attrs = append(attrs, usageAttrs(a.Usage)...)
+	attrs = append(attrs, a.Cost.attrs()...)
 	level := slog.LevelInfo
 	if a.Class != "" {
 		level = slog.LevelWarn
@@ -130,6 +132,32 @@ type Request struct {
 	FirstContent time.Duration
 	// User and Conversation are keyed digests; empty: the client named none.
 	User, Conversation string
+	// Cost is what the client is charged for, Wasted what the failed attempts cost, in billionths of a US dollar.
+	Cost   Cost
+	Wasted int64
+}
+
+// Cost is what one attempt costs.
+type Cost struct {
+	// Known says that there is a price; a cost that is not known is not zero.
+	Known bool
+	// Nano is in billionths of a US dollar.
+	Nano int64
+	// Basis says whose figure it is: reported, listed.
+	Basis string
+	// Version is the price table's.
+	Version string
+}
+
+func (c Cost) attrs() []slog.Attr {
+	if c.Version == "" {
+		return nil
+	}
+	attrs := []slog.Attr{slog.String(KeyPriceVersion, c.Version)}
+	if c.Known {
+		attrs = append(attrs, slog.Int64(KeyCost, c.Nano), slog.String(KeyCostBasis, c.Basis))
+	}
+	return attrs
 }
 
 // Request records a client call.
@@ -153,6 +181,10 @@ func (r *Recorder) Request(q Request) {
 	if q.FirstContent > 0 {
 		attrs = append(attrs, slog.Float64(KeyFirstContentMS, millis(q.FirstContent)))
 	}
+	attrs = append(attrs, q.Cost.attrs()...)
+	if q.Wasted > 0 {
+		attrs = append(attrs, slog.Int64(KeyWastedCost, q.Wasted))
+	}
 	r.log.LogAttrs(context.Background(), slog.LevelInfo, "request_finished", attrs...)
 	r.Measure(q.measured())
 }
@@ -169,6 +201,7 @@ func (q Request) measured() Measured {
 	add(ErrorsOf(q.Class), 1, q.Class != "")
 	add(Fallbacks, 1, q.Fallback)
 	add(Recovered, 1, q.Outcome == "answered" && q.Attempts > 1)
+	add(WastedCost, float64(q.Wasted)/1e9, q.Wasted > 0)
 	add(FirstContent, millis(q.FirstContent), q.FirstContent > 0)
 	return m
 }
@@ -250,7 +283,8 @@ func usageAttrs(u *chat.Usage) []slog.Attr {
 	if u == nil {
 		return nil
 	}
-	return []slog.Attr{slog.Int64(KeyPromptTokens, u.Prompt), slog.Int64(KeyCompletionTokens, u.Completion), slog.Int64(KeyCachedTokens, u.Cached)}
+	return []slog.Attr{slog.Int64(KeyPromptTokens, u.Prompt), slog.Int64(KeyCompletionTokens, u.Completion), slog.Int64(KeyCachedTokens, u.Cached),
+		slog.Bool(KeyEstimated, u.Estimated)}
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -40,11 +40,12 @@ func records(out string) []string {
 
 // answered, failed and finished have every field set, so that a key that is never written shows.
 var (
+	cost     = telemetry.Cost{Known: true, Nano: 42, Basis: "listed", Version: "v1"}
 	usage    = &chat.Usage{Prompt: 12, Completion: 5, Cached: 8}
 	tags     = map[string]string{"app": "shop", "env": "live"}
 	answered = telemetry.Attempt{RequestID: "req_1", Route: "support-v1", N: 2, Max: 4, Hop: 1, Provider: "openai", Channel: "openai/gpt",
 		Model: "gpt", Served: "gpt-2026", Region: "eu-west-1", Credential: "main", UpstreamID: "up_1", Duration: 1500 * time.Millisecond,
-		FirstContent: 250500 * time.Microsecond, Status: 200, Decision: "answered", Committed: true, Usage: usage, PolicyVersion: "p1", Tags: tags}
+		FirstContent: 250500 * time.Microsecond, Status: 200, Decision: "answered", Committed: true, Usage: usage, PolicyVersion: "p1", Tags: tags, Cost: cost}
 	failed = telemetry.Attempt{RequestID: "req_1", Route: "support-v1", N: 1, Max: 4, Provider: "openai", Channel: "openai/gpt", Model: "gpt",
 		Region: "eu-west-1", Credential: "main", UpstreamID: "up_0", Duration: time.Second, Status: 429, Class: "rate_limited", Type: "tokens",
 		Code: "rate_limit_exceeded", Evidence: "generic_code", Hint: 2 * time.Second, HintSource: "retry-after", Decision: "retry", Reason: "hinted",
@@ -53,7 +54,7 @@ var (
 	finished = telemetry.Request{RequestID: "req_1", Organization: "acme", Key: "live", Route: "support-v1", Outcome: "answered", Status: 200,
 		Provider: "openai", Served: "gpt-2026", Attempts: 2, Fallback: true, Stream: true, Duration: 3 * time.Second, Added: 1200 * time.Millisecond,
 		Usage: usage, PolicyVersion: "p1", Tags: tags, Cause: "a fault of ours", Class: "unknown", FirstContent: 1700 * time.Millisecond,
-		User: "aa", Conversation: "bb"}
+		User: "aa", Conversation: "bb", Cost: cost, Wasted: 7}
 )
 
 // TestRecords is contract.md §10 as far as it is recorded: each record has these members, and no other.
@@ -68,7 +69,8 @@ func TestRecords(t *testing.T) {
 				"hop": 1.0, "provider": "openai", "channel": "openai/gpt", "model": "gpt", "served_model": "gpt-2026", "region": "eu-west-1",
 				"credential": "main", "provider_request_id": "up_1", "duration_ms": 1500.0, "first_content_ms": 250.5, "status": 200.0, "class": "",
 				"decision": "answered", "reason": "", "committed": true, "ambiguous": false, "policy_version": "p1",
-				"tags": map[string]any{"app": "shop", "env": "live"}, "prompt_tokens": 12.0, "completion_tokens": 5.0, "cached_tokens": 8.0},
+				"tags": map[string]any{"app": "shop", "env": "live"}, "prompt_tokens": 12.0, "completion_tokens": 5.0, "cached_tokens": 8.0, "tokens_estimated": false,
+				"cost_nano_usd": 42.0, "cost_basis": "listed", "price_version": "v1"},
 		},
 		"an attempt that failed": {
 			func(r *telemetry.Recorder) { r.Attempt(failed) },
@@ -97,7 +99,8 @@ func TestRecords(t *testing.T) {
 				"route": "support-v1", "outcome": "answered", "status": 200.0, "provider": "openai", "served_model": "gpt-2026", "attempts": 2.0,
 				"fallback": true, "stream": true, "duration_ms": 3000.0, "added_ms": 1200.0, "policy_version": "p1",
 				"tags": map[string]any{"app": "shop", "env": "live"}, "cause": "a fault of ours", "prompt_tokens": 12.0, "completion_tokens": 5.0,
-				"cached_tokens": 8.0, "class": "unknown", "first_content_ms": 1700.0, "user_digest": "aa", "conversation_digest": "bb"},
+				"cached_tokens": 8.0, "tokens_estimated": false, "class": "unknown", "first_content_ms": 1700.0, "user_digest": "aa", "conversation_digest": "bb",
+				"cost_nano_usd": 42.0, "cost_basis": "listed", "price_version": "v1", "wasted_cost_nano_usd": 7.0},
 		},
 		"a request that nobody could be found for": {
 			func(r *telemetry.Recorder) {

@@ -422,7 +422,11 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, u.Cached, 10)
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, u.Reasoning, 10)
-	return append(b, `}}`...)
+	b = append(b, '}')
+	if u.Estimated {
+		b = append(b, `,"estimated":true`...)
+	}
+	return append(b, '}')
 }
 
 // AppendError renders an error as a JSON body.
