@@ -34,6 +34,10 @@ func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 		if custom := c.Get("custom"); custom.Exists() {
 			t.Name, t.Arguments = custom.Get("name").String(), custom.Get("input").String()
 		}
+		if t.ID == "" && t.Name == "" && strings.TrimSpace(t.Arguments) == "" {
+			r.event.Rebuilt = true // it says nothing, and must not open a call: that would be content
+			return true
+		}
 		index := c.Get("index")
 		t.Index = int(index.Int())
 		numbered := index.Type == gjson.Number

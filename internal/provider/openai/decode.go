@@ -74,10 +74,11 @@ func (r *reply) Next() (*chat.Event, error) {
 		if data == "[DONE]" {
 			return nil, r.ended(io.EOF)
 		}
+		whole := r.complete()
 		ev, err := r.frame(data)
 		switch {
-		case err != nil && r.complete():
-			return nil, io.EOF // the answer was whole before this
+		case err != nil && whole:
+			return nil, io.EOF // whatever this is, the answer was whole before it
 		case err != nil:
 			return nil, err
 		}
