@@ -243,6 +243,18 @@ func both(rows map[string]row) map[string]row {
 	return out
 }
 
+// withCheck adds a check to those of a row.
+func withCheck(r row, check func(*testing.T, outcome)) row {
+	before := r.check
+	r.check = func(t *testing.T, o outcome) {
+		if before != nil {
+			before(t, o)
+		}
+		check(t, o)
+	}
+	return r
+}
+
 // join joins tables; no two rows may have one name.
 func join(tables ...map[string]row) map[string]row {
 	out := map[string]row{}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -257,7 +258,7 @@ type client struct {
 	start  time.Time
 	leaves departure
 	leave  context.CancelFunc
-	gone   bool
+	gone   atomic.Bool
 }
 
 // piece is one write.
@@ -280,7 +281,7 @@ func (c *client) Write(b []byte) (int, error) {
 	if c.sent == nil {
 		c.WriteHeader(http.StatusOK)
 	}
-	if c.gone {
+	if c.gone.Load() {
 		return 0, errGone
 	}
 	c.size += len(b)
@@ -294,7 +295,7 @@ func (c *client) Write(b []byte) (int, error) {
 func (c *client) Flush() { c.flushed = c.size }
 
 func (c *client) goAway() {
-	c.gone = true
+	c.gone.Store(true)
 	if !c.leaves.unnoticed {
 		c.leave()
 	}
@@ -345,7 +346,7 @@ func (w *world) do(t *testing.T, r request) outcome {
 	o := outcome{aborted: w.serve(c, req), returned: time.Since(c.start)}
 	synctest.Wait()
 	o.status, o.header, o.pieces, o.flushed = c.status, c.sent, c.pieces, c.flushed == c.size
-	o.left = c.gone
+	o.left = c.gone.Load()
 	for _, p := range c.pieces {
 		o.body += p.data
 	}
