@@ -113,6 +113,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		j.passOver(cand, permit.View)
 		return nil, nil, false
 	}
+	g.emit(cand, permit.Transitions)
 	j.progress.Attempts++
 	j.spent = nil
 	j.lastCand = cand

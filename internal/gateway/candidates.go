@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"spillway/internal/breaker"
@@ -120,12 +121,16 @@ func silenceLimit(j *journey) time.Duration {
 // report tells the health what became of a call, and the operators of circuits that changed. opened says that the
 // candidate's circuit has opened.
 func (g *Gateway) report(p breaker.Permit, c *candidate, o breaker.Outcome) (opened bool) {
-	now := time.Now()
-	for _, t := range g.Health.Report(now, p, o, g.Random()) {
-		opened = opened || t.To == breaker.Open
-		g.Recorder.Transition(now, c.Channel.Provider.Name, t.Key.String(), t.From.String(), t.To.String(), string(t.Cause), string(t.Class))
+	transitions := g.Health.Report(time.Now(), p, o, g.Random())
+	g.emit(c, transitions)
+	return slices.ContainsFunc(transitions, func(t breaker.Transition) bool { return t.To == breaker.Open })
+}
+
+// emit records the transitions of a candidate's circuit.
+func (g *Gateway) emit(c *candidate, transitions []breaker.Transition) {
+	for _, t := range transitions {
+		g.Recorder.Transition(time.Now(), c.Channel.Provider.Name, t.Key.String(), t.From.String(), t.To.String(), string(t.Cause), string(t.Class))
 	}
-	return opened
 }
 
 // outcome is a failure as the health sees it. The request's own deadline says nothing of the provider, unless the

@@ -41,6 +41,7 @@ type record struct {
 	PolicyVersion string  `json:"policy_version"`
 	Tag           string  `json:"tag_app"`
 	Cause         string
+	From, To      string
 }
 
 func parseRecords(t *testing.T, lines string) []record {
