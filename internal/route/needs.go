@@ -62,6 +62,7 @@ func NeedsOf(r *chat.Request) Needs {
 	add(catalog.JSONObject, r.Format != nil && r.Format.Kind == chat.FormatObject)
 	add(catalog.Choices, r.Choices > 1)
 	add(catalog.LogProbs, r.LogProbs)
+	add(catalog.Streaming, r.Stream)
 	add(catalog.Prefill, len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == chat.Assistant)
 	for _, m := range r.Members {
 		add(catalog.LogitBias, m.Name == "logit_bias" && strings.TrimSpace(string(m.Value)) != "null" && len(m.Value) > 2)

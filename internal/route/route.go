@@ -52,11 +52,6 @@ type Plan struct {
 	Considered []Considered
 }
 
-// Skipped reports whether a channel was passed over before the first candidate.
-func (p *Plan) Skipped() bool {
-	return len(p.Considered) > 0 && p.Considered[0].Reason != OK
-}
-
 // String is the compact form of X-LLM-Routing-Reason: `a:no_tools;b:ok`.
 func (p *Plan) String() string {
 	var b strings.Builder
@@ -120,7 +115,7 @@ type builder struct {
 	catalog *catalog.Catalog
 	org     *catalog.Organization
 	needs   Needs
-	seen    map[*catalog.Channel]bool
+	seen    map[*catalog.Channel]bool // among the candidates
 	random  func() float64
 	// byokOnly says that a channel was added that serves only those who bring their own key.
 	byokOnly bool
@@ -178,6 +173,7 @@ func (b *builder) add(ch *catalog.Channel, region string) {
 	if reason != OK {
 		return
 	}
+	b.seen[ch] = true
 	for _, cred := range credentials {
 		b.plan.Candidates = append(b.plan.Candidates, Candidate{Channel: ch, Credential: cred})
 	}
@@ -198,12 +194,18 @@ func (b *builder) credentials(ch *catalog.Channel) []*catalog.Credential {
 	return append(slices.Clip(drawn(own, weight, b.random)), drawn(platform, weight, b.random)...)
 }
 
+// consider notes what became of a channel. The first refusal stands, until another name leads to the channel after all.
 func (b *builder) consider(ch *catalog.Channel, why Reason) {
-	if b.seen[ch] {
+	considered := b.plan.Considered
+	at := slices.IndexFunc(considered, func(c Considered) bool { return c.Channel == ch.Name })
+	switch {
+	case at < 0:
+	case why == OK:
+		considered = slices.Delete(considered, at, at+1)
+	default:
 		return
 	}
-	b.seen[ch] = true
-	b.plan.Considered = append(b.plan.Considered, Considered{Channel: ch.Name, Reason: why})
+	b.plan.Considered = append(considered, Considered{Channel: ch.Name, Reason: why})
 }
 
 func unknownModel(r *chat.Request, i int) *fault.Error {
