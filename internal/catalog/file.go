@@ -34,12 +34,15 @@ type file struct {
 type fileProvider struct {
 	Name    string            `json:"name" required:"" max:"64" form:"name" doc:"What clients see in X-LLM-Provider."`
 	Kind    string            `json:"kind" required:"" oneof:"openai" doc:"The API that the provider speaks."`
-	Vendor  string            `json:"vendor" max:"64" oneof:"anthropic azure bedrock deepseek gemini generic groq mistral openai openrouter together xai" doc:"Whose error codes and headers these are. Default: by the host of base_url, else generic."`
+	Vendor  vendor            `json:"vendor" doc:"Whose error codes and headers these are. Default: by the host of base_url, else generic."`
 	BaseURL string            `json:"base_url" required:"" max:"2048" doc:"The address up to and including the version, or env:NAME. While the variable is not set, the provider is out of use."`
 	Prices  string            `json:"prices" max:"64" doc:"Whose prices apply. Default: the vendor's; for a generic one none, and its costs are unknown."`
 	Headers map[string]string `json:"headers" many:"50" doc:"Headers that are sent with every call. No place for secrets."`
 	Query   map[string]string `json:"query" many:"50" doc:"Query parameters that are sent with every call. No place for secrets."`
 }
+
+// A vendor is whose API a provider really is, in the words of the policy table.
+type vendor string
 
 type fileChannel struct {
 	Name        string           `json:"name" max:"128" doc:"Names the channel in reasons, in prefer and in records. Default: provider/model, and @region if it has one."`
@@ -129,6 +132,7 @@ type vocabulary struct {
 var vocabularies = map[reflect.Type]vocabulary{
 	reflect.TypeFor[Feature]():     {"a feature", keysOf(everyFeature)},
 	reflect.TypeFor[fault.Class](): {"a class", fault.ClassNames()},
+	reflect.TypeFor[vendor]():      {"", fault.Vendors()},
 	reflect.TypeFor[Commit]():      {"", []string{string(CommitFirstDelta), string(CommitPrefix), string(CommitComplete)}},
 	reflect.TypeFor[Expose]():      {"", []string{string(ExposeAttempts), string(ExposeProvider), string(ExposeNone)}},
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"spillway/internal/chat"
 	"spillway/internal/fault"
@@ -92,7 +93,8 @@ func (l *loader) provider(at Path, p fileProvider) {
 	if l.providers[p.Name] != nil {
 		l.problem(at.Member("name"), "%q stands twice", clip(p.Name))
 	}
-	out := &Provider{Name: p.Name, Kind: p.Kind, Vendor: p.Vendor, BaseURL: l.baseURL(at.Member("base_url"), p), Prices: p.Prices,
+	l.headers(at.Member("headers"), p.Headers)
+	out := &Provider{Name: p.Name, Kind: p.Kind, Vendor: string(p.Vendor), BaseURL: l.baseURL(at.Member("base_url"), p), Prices: p.Prices,
 		Headers: p.Headers, Query: p.Query}
 	if u, err := url.Parse(out.BaseURL); out.Vendor == "" && err == nil {
 		out.Vendor = fault.VendorOf(u.Host)
@@ -101,6 +103,18 @@ func (l *loader) provider(at Path, p fileProvider) {
 		out.Prices = out.Vendor
 	}
 	l.providers[p.Name] = out
+}
+
+// headers reports what no HTTP client would send: every call would fail.
+func (l *loader) headers(at Path, headers map[string]string) {
+	for _, name := range keysOf(headers) {
+		if !plain(name) {
+			l.problem(at.Member(name), "is no name of a header")
+		}
+		if strings.ContainsFunc(headers[name], unicode.IsControl) {
+			l.problem(at.Member(name), "holds a line break or another control character")
+		}
+	}
 }
 
 func (l *loader) baseURL(at Path, p fileProvider) string {

@@ -166,7 +166,7 @@ func nearest(word string, known []string) string {
 	if len(word) > 256 {
 		return ""
 	}
-	best, least := "", max(2, len(word)/4)+1
+	best, least := "", max(2, len(word)/3)+1
 	for _, k := range known {
 		if d := distance(word, k); d < least {
 			best, least = k, d
