@@ -104,9 +104,6 @@ func (r *reply) ended(err error) error {
 		return io.EOF
 	}
 	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
 		return r.p.fail(r.call, r.x.Broken(err, fault.PhasePostContent))
 	}
 	return r.unusable(err)

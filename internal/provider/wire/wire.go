@@ -106,6 +106,9 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 // observe turns a transport error into facts. The context's cause comes first: an attempt that we ended ourselves fails
 // with whatever error the connection happened to show.
 func (t *trace) observe(ctx context.Context, err error, phase fault.Phase) fault.Observation {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // a failure must not match the error that says that an answer is whole
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := fault.Observation{Phase: phase, Sent: t.wrote, Reused: t.reused, Cause: err}
