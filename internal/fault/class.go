@@ -102,3 +102,10 @@ type Rule struct {
 	// Remedy tells an operator what to do. Never shown to a client.
 	Remedy string
 }
+
+var everyAction = map[Action]bool{Retry: true, Fallback: true, NextCredential: true, Larger: true, Regenerate: true, Fail: true, Stop: true}
+
+var everyClass = map[Class]bool{RateLimited: true, Overloaded: true, ServerError: true, Network: true, Timeout: true, Conflict: true,
+	TooEarly: true, BadResponse: true, ContractViolation: true, GenerationFailed: true, Auth: true, Quota: true,
+	ModelUnavailable: true, ContextLength: true, RequestExceedsLimit: true, ContentPolicy: true, UnsupportedParameter: true,
+	InvalidRequest: true, Cancelled: true, Deadline: true, Unknown: true}

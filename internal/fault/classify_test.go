@@ -20,6 +20,11 @@ func inStream(status int, typ, code string) fault.Observation {
 	return o
 }
 
+func from(vendor string, o fault.Observation) fault.Observation {
+	o.Provider = vendor
+	return o
+}
+
 func saying(o fault.Observation, message string) fault.Observation {
 	o.Message = message
 	return o
@@ -77,13 +82,13 @@ func TestOrderOfEvidence(t *testing.T) {
 
 		// B07: too long, with a code or, from servers that have none, with a sentence.
 		"B07 a: context_length_exceeded":            {answered(400, "invalid_request_error", "context_length_exceeded"), fault.ContextLength, fault.ByGeneric},
-		"B07 b: Azure":                              {saying(answered(400, "", ""), "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300012 tokens."), fault.ContextLength, fault.BySentence},
-		"B07 e: SGLang":                             {saying(answered(400, "BadRequestError", "400"), "The input (61709 tokens) is longer than the model's context length (40960 tokens)."), fault.ContextLength, fault.BySentence},
-		"vLLM":                                      {saying(answered(400, "BadRequestError", "400"), "This model's maximum context length is 4096 tokens. However, you requested 4472 tokens."), fault.ContextLength, fault.BySentence},
+		"B07 b: Azure":                              {from("azure", saying(answered(400, "", ""), "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300012 tokens.")), fault.ContextLength, fault.BySentence},
+		"B07 e: SGLang":                             {from("generic", saying(answered(400, "BadRequestError", "400"), "The input (61709 tokens) is longer than the model's context length (40960 tokens).")), fault.ContextLength, fault.BySentence},
+		"vLLM":                                      {from("generic", saying(answered(400, "BadRequestError", "400"), "This model's maximum context length is 4096 tokens. However, you requested 4472 tokens.")), fault.ContextLength, fault.BySentence},
 		"B07 f: inside a stream":                    {inStream(200, "", "context_length_exceeded"), fault.ContextLength, fault.ByGeneric},
-		"a 400 that mentions max_tokens":            {saying(answered(400, "invalid_request_error", ""), "max_tokens is too large: 20000. This model supports at most 16384 completion tokens."), fault.InvalidRequest, fault.ByStatus},
-		"the sentence in a quotation of the user's": {saying(answered(400, "invalid_request_error", ""), "Invalid value: 'it is longer than the model's context length'."), fault.InvalidRequest, fault.ByStatus},
-		"the sentence later in a text":              {saying(answered(400, "invalid_request_error", ""), "You wrote: This model's maximum context length is 4 tokens"), fault.InvalidRequest, fault.ByStatus},
+		"a 400 that mentions max_tokens":            {from("generic", saying(answered(400, "invalid_request_error", ""), "max_tokens is too large: 20000. This model supports at most 16384 completion tokens.")), fault.InvalidRequest, fault.ByStatus},
+		"the sentence in a quotation of the user's": {from("generic", saying(answered(400, "invalid_request_error", ""), "Invalid value: 'it is longer than the model's context length'.")), fault.InvalidRequest, fault.ByStatus},
+		"the sentence later in a text":              {from("generic", saying(answered(400, "invalid_request_error", ""), "You wrote: This model's maximum context length is 4 tokens")), fault.InvalidRequest, fault.ByStatus},
 
 		// B02 g: no other text decides anything.
 		"B02 g: user text about a credit balance": {saying(answered(400, "invalid_request_error", ""), "Your credit balance is too low"), fault.InvalidRequest, fault.ByStatus},

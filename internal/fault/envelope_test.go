@@ -32,21 +32,21 @@ func TestParseEnvelope(t *testing.T) {
 		"a code that is true":            {`{"error":{"message":"m","code":true}}`, fault.Envelope{Message: "m"}, true},
 		"an empty object":                {`{"error":{}}`, fault.Envelope{}, true},
 		"a bare string":                  {`{"error":"the model is gone"}`, fault.Envelope{Message: "the model is gone"}, true},
-		"an array of one":                {`[{"error":{"message":"m","code":400,"status":"INVALID_ARGUMENT"}}]`, fault.Envelope{Code: "400", Message: "m", Status: 400}, true},
+		"an array of one":                {`[{"error":{"message":"m","code":400,"status":"INVALID_ARGUMENT"}}]`, fault.Envelope{Type: "INVALID_ARGUMENT", Code: "400", Message: "m", Status: 400}, true},
 		"an array of one string":         {`[{"error":"m"}]`, fault.Envelope{Message: "m"}, true},
 		"a body that is JSON text":       {`"{\"error\":{\"message\":\"m\",\"code\":\"invalid_api_key\"}}"`, fault.Envelope{Code: "invalid_api_key", Message: "m"}, true},
 		"an error that is JSON text":     {`{"error":"{\"error\":{\"message\":\"m\",\"code\":\"invalid_api_key\"}}"}`, fault.Envelope{Code: "invalid_api_key", Message: "m"}, true},
 		"JSON text of an array":          {`{"error":{"message":"[{\"error\":{\"message\":\"m\",\"code\":\"x\"}}]"}}`, fault.Envelope{Code: "x", Message: "m"}, true},
 		"B04 d: a message that is JSON text": {`{"error":{"message":"{\"error\":{\"code\":400,\"status\":\"INVALID_ARGUMENT\",\"details\":[{\"reason\":\"API_KEY_INVALID\"}]}}","code":400,"status":"Bad Request"}}`,
-			fault.Envelope{Code: "400", Status: 400, Details: []string{"API_KEY_INVALID"}}, true},
+			fault.Envelope{Type: "INVALID_ARGUMENT", Code: "400", Status: 400, Details: []string{"API_KEY_INVALID"}}, true},
 		"JSON text twice is read once": {`{"error":{"message":"{\"error\":{\"message\":\"{\\\"error\\\":{\\\"code\\\":\\\"x\\\"}}\"}}"}}`,
 			fault.Envelope{Message: `{"error":{"code":"x"}}`}, true},
 		"a message that only looks like JSON": {`{"error":{"message":"{not json}","code":"x"}}`, fault.Envelope{Code: "x", Message: "{not json}"}, true},
 		"a message of other JSON":             {`{"error":{"message":"{\"a\":1}","code":"x"}}`, fault.Envelope{Code: "x", Message: `{"a":1}`}, true},
 		"B04 a: Google's details": {`{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"},{"@type":"type.googleapis.com/google.rpc.Help"}]}}`,
-			fault.Envelope{Code: "400", Message: "m", Status: 400, Details: []string{"API_KEY_INVALID"}}, true},
+			fault.Envelope{Type: "INVALID_ARGUMENT", Code: "400", Message: "m", Status: 400, Details: []string{"API_KEY_INVALID"}}, true},
 		"Anthropic's object": {`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded","details":null},"request_id":"req_1"}`,
-			fault.Envelope{Type: "overloaded_error", Message: "Overloaded"}, true},
+			fault.Envelope{Type: "overloaded_error", Message: "Overloaded", RequestID: "req_1"}, true},
 		"vLLM's and SGLang's bare object": {`{"object":"error","message":"m","type":"BadRequestError","param":null,"code":400}`,
 			fault.Envelope{Type: "BadRequestError", Code: "400", Message: "m", Status: 400}, true},
 		"markup in a message": {`{"error":{"message":"<b>No</b> such\n<a href='x'>model</a>"}}`, fault.Envelope{Message: "No such model"}, true},
@@ -95,7 +95,7 @@ func TestEnvelopeToClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, _ := fault.ParseEnvelope(c.body)
-			got := fault.Default().Classify(fault.Observation{Provider: "openai", Status: c.status, Type: env.Type, Code: env.Code, Details: env.Details, Message: env.Message})
+			got := fault.Default().Classify(fault.Observation{Provider: fault.Generic, Status: c.status, Type: env.Type, Code: env.Code, Details: env.Details, Message: env.Message})
 			assert.Equal(t, c.want, got.Class)
 		})
 	}

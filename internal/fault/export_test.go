@@ -12,3 +12,6 @@ func PolicyTable() []byte { return append([]byte(nil), policyJSON...) }
 
 // HintFromText reads a hint out of a message.
 var HintFromText = hintFromText
+
+// Load loads the embedded table as Default does, each time anew.
+func Load() *Policy { return table.policy() }

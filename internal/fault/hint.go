@@ -2,7 +2,7 @@ package fault
 
 import (
 	"errors"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +27,41 @@ var dimensions = []struct{ left, spent, reset string }{
 	{"x-ratelimit-remaining", "0", "x-ratelimit-reset"},
 }
 
-// HintFromHeaders reads the retry hint of an answer's headers (policy.md §4): retry-after-ms and x-ms-retry-after-ms in
+// HintFrom is the hint of an answer (policy.md §4): the wait that its headers ask for, else the one in its body, else the
+// reset of an exhausted dimension. get returns a header's value by its lower-case name, "" when absent. The last resort
+// of the order, the sentence "try again in 4s", is read by Classify, for a throttle only.
+func HintFrom(get func(name string) string, env Envelope, now time.Time) Hint {
+	original := func(name string) string { return env.said.headers[name] }
+	if h := hintFromRetryAfter(get, now); h.Known {
+		return h
+	}
+	if h := hintFromBody(env, original, now); h.Known {
+		return h
+	}
+	if h := hintFromResets(get, now); h.Known {
+		return h
+	}
+	return hintFromResets(original, now)
+}
+
+// HintFromHeaders reads the retry hint of an answer without a body: retry-after-ms and x-ms-retry-after-ms in
 // milliseconds, then retry-after as seconds (integer or float) or as an HTTP date relative to now, then the reset of the
 // dimensions that are exhausted, of which the last one counts. get returns a header's value by its lower-case name, ""
 // when absent. Words, negative numbers, NaN and infinities are no hint.
 func HintFromHeaders(get func(name string) string, now time.Time) Hint {
+	return HintFrom(get, Envelope{}, now)
+}
+
+// ResetFrom is when the provider says that a spent allowance is restored, which is more than when to ask again:
+// OpenRouter's resets_at, and Anthropic's "You will regain access on 2026-09-01 at 00:00 UTC".
+func ResetFrom(env Envelope, now time.Time) Hint {
+	if wait, ok := untilMoment(env.said.resets, now); ok {
+		return hintOf(wait, "resets_at")
+	}
+	return hintFromRegain(env.Message, now)
+}
+
+func hintFromRetryAfter(get func(name string) string, now time.Time) Hint {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if h, ok := hintFromNumber(get(name), time.Millisecond, name); ok {
 			return h
@@ -47,6 +77,33 @@ func HintFromHeaders(get func(name string) string, now time.Time) Hint {
 			return hintOf(t.Sub(now), name)
 		}
 	}
+	return Hint{}
+}
+
+// hintFromBody reads what the body says: Google's delay, the headers of the original error inside a stream, and
+// OpenRouter's own words.
+func hintFromBody(env Envelope, original func(name string) string, now time.Time) Hint {
+	if wait, ok := duration(env.said.delay); ok && !perDay(env.Details) {
+		return hintOf(wait, "retryDelay")
+	}
+	if h := hintFromRetryAfter(original, now); h.Known {
+		h.Source = "error.headers"
+		return h
+	}
+	if h, ok := hintFromNumber(env.said.after, time.Second, "availability.retry_after"); ok {
+		return h
+	}
+	return ResetFrom(env, now)
+}
+
+// perDay reports whether a Google quota counts by the day: it stays empty however short the delay that comes with it
+// (https://github.com/googleapis/python-genai/issues/1875, 2026-11-30).
+func perDay(details []string) bool {
+	return slices.ContainsFunc(details, func(d string) bool { return strings.Contains(d, "PerDay") })
+}
+
+// hintFromResets is the latest reset among the exhausted dimensions.
+func hintFromResets(get func(name string) string, now time.Time) Hint {
 	var longest Hint
 	for _, d := range dimensions {
 		if get(d.left) != d.spent {
@@ -64,12 +121,17 @@ func hintOf(wait time.Duration, source string) Hint {
 	return Hint{Known: true, Wait: min(max(wait, 0), excessive), Excessive: wait >= excessive, Source: source}
 }
 
-// untilReset reads a reset header: a Go duration, an RFC 3339 time, or an epoch in seconds or milliseconds. A number too
-// small for an epoch of this century is not understood.
+// untilReset reads a reset header: a Go duration, an RFC 3339 time, or an epoch.
 func untilReset(value string, now time.Time) (time.Duration, bool) {
-	if d, err := time.ParseDuration(value); err == nil {
-		return d, d >= 0
+	if wait, ok := duration(value); ok {
+		return wait, true
 	}
+	return untilMoment(value, now)
+}
+
+// untilMoment reads an RFC 3339 time, or an epoch in seconds or milliseconds. A number too small for an epoch of this
+// century is not understood.
+func untilMoment(value string, now time.Time) (time.Duration, bool) {
 	if t, err := time.Parse(time.RFC3339, value); err == nil {
 		return t.Sub(now), true
 	}
@@ -83,23 +145,66 @@ func untilReset(value string, now time.Time) (time.Duration, bool) {
 	}
 }
 
+// duration reads a Go duration that is not negative; one that is too long to be held is excessive.
+func duration(value string) (time.Duration, bool) {
+	d, err := time.ParseDuration(value)
+	if err == nil {
+		return d, d >= 0
+	}
+	// The form is right and only the number too large, if it can be read with every number cut to one digit.
+	short := make([]byte, 0, len(value))
+	for i := range len(value) {
+		if !digit(value[i]) || i == 0 || !digit(value[i-1]) {
+			short = append(short, value[i])
+		}
+	}
+	d, err = time.ParseDuration(string(short))
+	return excessive, err == nil && d >= 0 && !strings.HasPrefix(value, "-")
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Anthropic says when its own limit on spending is lifted in the sentence that refuses the request, and nowhere else
+// (https://github.com/anthropics/claude-code/issues/2127, 2026-11-30).
+const (
+	limitReached = "You have reached your "
+	regainAccess = "You will regain access on "
+)
+
+func hintFromRegain(message string, now time.Time) Hint {
+	if !strings.HasPrefix(message, limitReached) {
+		return Hint{} // the sentence may stand in a text that somebody quotes
+	}
+	_, when, _ := strings.Cut(message, regainAccess)
+	for _, layout := range []string{"2006-01-02 at 15:04 UTC", time.DateOnly} {
+		if len(when) >= len(layout) {
+			if t, err := time.Parse(layout, when[:len(layout)]); err == nil {
+				return hintOf(t.Sub(now), "regain access")
+			}
+		}
+	}
+	return Hint{}
+}
+
 // maxTextHint bounds what a sentence may ask for.
 const maxTextHint = 60 * time.Second
-
-var tryAgain = regexp.MustCompile(`\btry again in ([0-9hms.]+)`)
 
 // hintFromText reads the wait in the sentence "Please try again in 2m59.56s." of OpenAI and Groq, which comes without a
 // header at times.
 func hintFromText(message string) Hint {
-	m := tryAgain.FindStringSubmatch(message)
-	if m == nil {
+	before, rest, ok := strings.Cut(message, "try again in ")
+	if !ok || (before != "" && !strings.HasSuffix(before, " ")) {
 		return Hint{}
 	}
-	d, err := time.ParseDuration(strings.TrimRight(m[1], "."))
-	if err != nil {
+	end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789hms.", r) })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	wait, ok := duration(strings.TrimRight(rest, "."))
+	if !ok {
 		return Hint{}
 	}
-	return hintOf(min(d, maxTextHint), "message")
+	return hintOf(min(wait, maxTextHint), "message")
 }
 
 // hintFromNumber reads a decimal number of units. A number too large for a float or for a duration is excessive, never

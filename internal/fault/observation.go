@@ -1,6 +1,9 @@
 package fault
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Phase is how far an attempt had come when it failed.
 type Phase string
@@ -43,7 +46,7 @@ func (l Local) Error() string { return "local cause: " + string(l) }
 
 // Observation is the normalised record of one failed attempt (policy.md §1): facts only, no judgement.
 type Observation struct {
-	// Provider is the provider's kind: whose rows of the table apply ("openai", "azure", …).
+	// Provider is the vendor whose rows of the table apply: one of Vendors.
 	Provider string
 	Local    Local
 	// Status is the HTTP status; 0 when there was none. For an error inside a 200 it is the status that the error's
@@ -58,6 +61,8 @@ type Observation struct {
 	Message string
 	Param   string
 	Hint    Hint
+	// Reset is when the provider says that a spent allowance is restored, whatever it says of when to ask again.
+	Reset Hint
 	// ShouldRetry is the provider's x-should-retry: nil when it sent none.
 	ShouldRetry *bool
 	RequestID   string
@@ -76,12 +81,24 @@ type Observation struct {
 	Cause error
 }
 
+// Read fills in what an error body says, and the hints that it and the headers give together. get returns a header's
+// value by its lower-case name, "" when absent.
+func (o *Observation) Read(env Envelope, get func(name string) string, now time.Time) {
+	o.Type, o.Code, o.Details, o.Message, o.Param = env.Type, env.Code, env.Details, env.Message, env.Param
+	o.Hint, o.Reset = HintFrom(get, env, now), ResetFrom(env, now)
+	if o.ShouldRetry = ShouldRetryFromHeader(get("x-should-retry")); o.ShouldRetry == nil {
+		o.ShouldRetry = env.Retryable
+	}
+	o.RequestID = cmp.Or(o.RequestID, env.RequestID)
+}
+
 // Evidence says what decided a class.
 type Evidence string
 
 // The kinds of evidence, strongest first.
 const (
 	ByLocalCause Evidence = "local_cause"
+	ByRoute      Evidence = "route_row"
 	ByCode       Evidence = "provider_code"
 	BySentence   Evidence = "provider_sentence"
 	ByGeneric    Evidence = "generic_code"

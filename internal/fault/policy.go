@@ -4,34 +4,47 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 )
 
+// policyJSON is the table as it is written. A cold start does not decode it, which would cost a millisecond: table.go
+// holds the same as Go data, and a test holds the two together.
+//
 //go:embed policy.json
 var policyJSON []byte
 
-// Policy is the loaded table: what each class means, and which code or status leads to which class. It is read-only
-// after loading and safe for concurrent use.
+// Policy is the loaded table: what each class means, and which words, sentence or status lead to which class. It is
+// read-only after loading and safe for concurrent use.
 type Policy struct {
-	// Version reaches every record and the X-LLM-Policy-Version header.
-	Version   string
+	// Version reaches every record and the X-LLM-Policy-Version header. "+route" at its end says that rows of a route
+	// apply.
+	Version string
+
 	rules     map[Class]Rule
+	own       []row // a route's
+	rows      []row
+	sentences []sentence
 	words     map[string]Class
 	inStream  map[string]Class
-	sentences []sentenceRow
-	statuses  map[int]statusRow
+	statuses  []statusRow
 }
 
 type policyFile struct {
-	Version   string        `json:"version"`
-	Classes   []classRow    `json:"classes"`
-	Codes     []codeRow     `json:"codes"`
+	Version string `json:"version"`
+	// Classes say what each class means.
+	Classes []classRow `json:"classes"`
+	// Rows are what one provider means by its words and statuses. Of a provider's rows the first that fits decides.
+	Rows []row `json:"rows"`
+	// Sentences narrow down what the words have found.
 	Sentences []sentenceRow `json:"sentences"`
-	Statuses  []statusRow   `json:"statuses"`
+	// Codes are the words that OpenAI and all who copy it have in common.
+	Codes []codeRow `json:"codes"`
+	// Statuses are what is left when no word is known.
+	Statuses []statusRow `json:"statuses"`
 }
 
 type classRow struct {
@@ -55,20 +68,6 @@ type codeRow struct {
 	Date     string `json:"date"`
 }
 
-// sentenceRow is one provider's sentence, for where its codes are known to be missing or wrong. It narrows down one class
-// into another; a message by itself decides nothing, since it can hold the user's own words.
-type sentenceRow struct {
-	Provider string `json:"provider"`
-	Within   Class  `json:"within"`
-	Class    Class  `json:"class"`
-	// Sentence is a regular expression. With two groups, both are numbers and the second must be the larger one.
-	Sentence string `json:"sentence"`
-	Source   string `json:"source"`
-	Date     string `json:"date"`
-
-	pattern *regexp.Regexp
-}
-
 type statusRow struct {
 	From  int   `json:"from"`
 	To    int   `json:"to"`
@@ -78,164 +77,116 @@ type statusRow struct {
 	Ambiguous bool   `json:"ambiguous"`
 	Silent    bool   `json:"silent"`
 	Note      string `json:"note"`
+	Source    string `json:"source"`
+	Date      string `json:"date"`
 }
 
-// Default is the embedded policy. The embedded table is checked by a test, so that loading it cannot fail.
-var Default = sync.OnceValue(func() *Policy {
-	p, err := ParsePolicy(policyJSON)
-	if err != nil {
-		panic(fmt.Sprintf("the embedded policy table is broken, which its test excludes: %v", err))
-	}
-	return p
-})
+// Default is the embedded policy. A test checks the table, so that this need not and cannot fail.
+var Default = sync.OnceValue(table.policy)
 
 // ParsePolicy decodes a policy table strictly: an unknown or repeated member, a value outside the closed sets, a word in
 // two rows, a fact without its source, a status that is none, or a class without a row is an error. All problems of a
 // table that can be decoded are reported at once.
 func ParsePolicy(data []byte) (*Policy, error) {
+	file, err := decodePolicy(data)
+	if err != nil {
+		return nil, err
+	}
+	if problems := file.problems(); len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return file.policy(), nil
+}
+
+func decodePolicy(data []byte) (*policyFile, error) {
 	var file policyFile
 	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("decoding the policy table: %w", err)
 	}
-	p := &Policy{Version: file.Version, rules: map[Class]Rule{}, words: map[string]Class{}, inStream: map[string]Class{}, statuses: map[int]statusRow{}}
-	var problems []error
-	note := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if p.Version == "" {
-		note("version is missing")
-	}
-	for _, row := range file.Classes {
-		p.addClass(row, note)
-	}
-	for _, class := range ClassNames() {
-		if _, ok := p.rules[Class(class)]; !ok {
-			note("class %s has no row", class)
-		}
-	}
-	for _, row := range file.Codes {
-		p.addCodes(row, note)
-	}
-	for _, row := range file.Sentences {
-		p.addSentence(row, note)
-	}
-	for _, row := range file.Statuses {
-		p.addStatuses(row, note)
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return p, nil
+	return &file, nil
 }
 
-func (p *Policy) addClass(row classRow, note func(string, ...any)) {
-	if !row.Class.Known() {
-		note("class %q is not one of ours", row.Class)
+// policy prepares the table for lookups.
+func (file *policyFile) policy() *Policy {
+	p := &Policy{Version: file.Version, rules: make(map[Class]Rule, len(file.Classes)), rows: file.Rows, sentences: make([]sentence, len(file.Sentences)),
+		words: make(map[string]Class, 128), inStream: map[string]Class{}, statuses: file.Statuses}
+	for _, c := range file.Classes {
+		rule := Rule{Class: c.Class, Action: c.Action, Weight: c.Weight, Code: c.Code, Hold: c.Hold, Alert: c.Alert, Retryable: c.Retryable, Remedy: c.Remedy}
+		rule.HoldFor, _ = time.ParseDuration(c.HoldFor) // empty: 0
+		p.rules[c.Class] = rule
 	}
-	if !everyAction[row.Action] {
-		note("class %s: action %q is not one of ours", row.Class, row.Action)
+	for i := range file.Sentences {
+		p.sentences[i].sentenceRow = &file.Sentences[i]
 	}
-	if _, ok := statuses[row.Code]; !ok {
-		note("class %s: code %q is not one of ours", row.Class, row.Code)
-	}
-	if _, ok := p.rules[row.Class]; ok {
-		note("class %s has two rows", row.Class)
-	}
-	if row.Weight != 0 && row.Weight != 0.5 && row.Weight != 1 {
-		note("class %s: weight %v is not one of: 0, 0.5, 1", row.Class, row.Weight)
-	}
-	if row.Hold != "" && row.Hold != Throttle && row.Hold != Remember {
-		note("class %s: hold %q is not one of: throttle, remember", row.Class, row.Hold)
-	}
-	if (row.Hold == Remember) != (row.HoldFor != "") {
-		note("class %s: hold remember and hold_for go together", row.Class)
-	}
-	if row.Remedy == "" {
-		note("class %s: remedy is missing", row.Class)
-	}
-	rule := Rule{Class: row.Class, Action: row.Action, Weight: row.Weight, Code: row.Code, Hold: row.Hold, Alert: row.Alert,
-		Retryable: row.Retryable, Remedy: row.Remedy}
-	if row.HoldFor != "" {
-		d, err := time.ParseDuration(row.HoldFor)
-		if err != nil || d <= 0 {
-			note("class %s: hold_for: %q is no duration above 0", row.Class, row.HoldFor)
+	for _, c := range file.Codes {
+		into := p.words
+		if c.InStream {
+			into = p.inStream
 		}
-		rule.HoldFor = d
+		for _, w := range c.Words {
+			into[w] = c.Class
+		}
 	}
-	p.rules[row.Class] = rule
+	return p
 }
 
-func (p *Policy) addCodes(row codeRow, note func(string, ...any)) {
-	if !row.Class.Known() {
-		note("codes %v: class %q is not one of ours", row.Words, row.Class)
-	}
-	if len(row.Words) == 0 {
-		note("codes of %s: there are no words", row.Class)
-	}
-	if row.Source == "" || row.Date == "" {
-		note("codes %v: a provider fact needs its source and date", row.Words)
-	}
-	into := p.words
-	if row.InStream {
-		into = p.inStream
-	}
-	for _, w := range row.Words {
-		if w == "" {
-			note("codes of %s: a word is empty", row.Class)
-		}
-		if _, ok := into[w]; ok {
-			note("code %q stands in two rows", w)
-		}
-		into[w] = row.Class
-	}
-}
-
-func (p *Policy) addSentence(row sentenceRow, note func(string, ...any)) {
-	for _, class := range []Class{row.Within, row.Class} {
-		if !class.Known() {
-			note("sentence %q: class %q is not one of ours", row.Sentence, class)
+// status is the row of an HTTP status; the zero row where there is none. A later, narrower range replaces an earlier one.
+func (p *Policy) status(status int) statusRow {
+	for _, row := range slices.Backward(p.statuses) {
+		if row.From <= status && status <= row.To {
+			return row
 		}
 	}
-	if row.Provider == "" {
-		note("sentence %q: it needs its provider", row.Sentence)
-	}
-	if row.Source == "" || row.Date == "" {
-		note("sentence %q: a provider fact needs its source and date", row.Sentence)
-	}
-	pattern, err := regexp.Compile(row.Sentence)
-	if err != nil || row.Sentence == "" {
-		note("sentence %q: is no regular expression", row.Sentence)
-		return
-	}
-	if n := pattern.NumSubexp(); n != 0 && n != 2 {
-		note("sentence %q: has %d groups, and not none or two", row.Sentence, n)
-	}
-	row.pattern = pattern
-	p.sentences = append(p.sentences, row)
-}
-
-// addStatuses adds a range. A later range may lie inside an earlier one, which it replaces there.
-func (p *Policy) addStatuses(row statusRow, note func(string, ...any)) {
-	if !row.Class.Known() {
-		note("statuses %d to %d: class %q is not one of ours", row.From, row.To, row.Class)
-	}
-	if row.From < 300 || row.To > 599 || row.From > row.To {
-		note("statuses %d to %d: is no range from 300 to 599", row.From, row.To)
-		return
-	}
-	for s := row.From; s <= row.To; s++ {
-		if have, ok := p.statuses[s]; ok && (row.From < have.From || row.To > have.To || row.To-row.From == have.To-have.From) {
-			note("statuses %d to %d: hides %d to %d, which stands before it", row.From, row.To, have.From, have.To)
-			return
-		}
-		p.statuses[s] = row
-	}
+	return statusRow{}
 }
 
 // Rule is the class's row. Every class has one.
 func (p *Policy) Rule(c Class) Rule { return p.rules[c] }
 
-var everyAction = map[Action]bool{Retry: true, Fallback: true, NextCredential: true, Larger: true, Regenerate: true, Fail: true, Stop: true}
+// Row is a row of a route's own, which comes before the table. What it names must all fit; what it leaves out fits
+// anything. A row that names a status alone decides like a status: only where no word is known.
+type Row struct {
+	// Provider is one of Vendors; empty: any.
+	Provider string
+	Status   int
+	Type     string
+	Code     string
+	Class    Class
+}
 
-var everyClass = map[Class]bool{RateLimited: true, Overloaded: true, ServerError: true, Network: true, Timeout: true, Conflict: true,
-	TooEarly: true, BadResponse: true, ContractViolation: true, GenerationFailed: true, Auth: true, Quota: true,
-	ModelUnavailable: true, ContextLength: true, RequestExceedsLimit: true, ContentPolicy: true, UnsupportedParameter: true,
-	InvalidRequest: true, Cancelled: true, Deadline: true, Unknown: true}
+// With is the policy with rows of a route before its own. All problems of the rows are returned joined, each as
+// "[i]: what is wrong". Without rows it is the policy itself.
+func (p *Policy) With(rows []Row) (*Policy, error) {
+	if len(rows) == 0 {
+		return p, nil
+	}
+	with := *p
+	with.Version += "+route"
+	with.own = make([]row, 0, len(rows))
+	var problems []error
+	for i, r := range rows {
+		own := r.row()
+		for _, problem := range p.ownProblems(own) {
+			problems = append(problems, fmt.Errorf("[%d]: %w", i, problem))
+		}
+		with.own = append(with.own, own)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return &with, nil
+}
+
+func (r Row) row() row {
+	own := row{Provider: r.Provider, Unparsed: true, Class: r.Class}
+	if r.Status != 0 {
+		own.Status = []int{r.Status}
+	}
+	if r.Type != "" {
+		own.Type = []string{r.Type}
+	}
+	if r.Code != "" {
+		own.Code = []string{r.Code}
+	}
+	return own
+}
