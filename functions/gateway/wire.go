@@ -16,6 +16,7 @@ import (
 	"spillway/internal/provider"
 	"spillway/internal/provider/openai"
 	upstream "spillway/internal/provider/wire"
+	"spillway/internal/retry"
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
@@ -51,6 +52,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Policy:    policy,
 		Health:    &breaker.Memory{},
 		Prices:    usage.Embedded(),
+		Shares:    &retry.Shares{},
 		Recorder:  recorder,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

@@ -60,6 +60,7 @@ func (f *found) close() {
 
 // attempt calls one candidate after another until one answers or nothing is left to try.
 func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error) {
+	g.Shares.Change(j.tenant(), retry.Buckets.Requested)
 	at, fresh := 0, false
 	for {
 		f, failure, opened := g.turnOf(ctx, j, at, fresh)
@@ -81,6 +82,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 				j.progress.Replayed, fresh = true, true
 			} else {
 				j.progress.Retries++
+				g.Shares.Change(j.tenant(), retry.Buckets.Retried)
 			}
 			if gone := sleep(ctx, d.Wait); gone != nil {
 				return nil, g.final(j, g.Policy.Classify(*gone))
@@ -91,8 +93,9 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		case retry.Next:
 			at = j.next(at, d.Reason == retry.LargerCandidate)
 			j.progress.Fallbacks++
+			g.Shares.Change(j.tenant(), retry.Buckets.Moved)
 		default:
-			return nil, g.final(j, failure)
+			return nil, g.ending(j, failure, d)
 		}
 		j.progress.Retries, j.progress.Replayed = 0, false
 	}
@@ -128,9 +131,9 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 
 // decide asks package retry what follows, and writes it down.
 func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
-	rule := g.Policy.Rule(failure.Class)
+	rule, share := g.Policy.Rule(failure.Class), g.Shares.Of(j.tenant())
 	d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: rule, Streaming: j.req.Stream, ReplayUnsafe: j.replayUnsafe(),
-		Opened: opened}, j.ahead(at), time.Now(), j.soft, g.Random())
+		Opened: opened, NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
 	g.write(j, &j.candidates[at], failure, d)
 	return d
 }

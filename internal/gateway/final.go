@@ -8,6 +8,7 @@ import (
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/fault"
+	"spillway/internal/retry"
 	"spillway/internal/route"
 )
 
@@ -68,6 +69,17 @@ func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
 		e.RetryAfter = j.retryAfter()
 	}
 	conceal(e, j.route.Policy.Expose)
+	return e
+}
+
+// ending is the error of a chain that a decision ended: the last failure's, unless it is the tenant's own share of the
+// fallbacks that is used up.
+func (g *Gateway) ending(j *journey, f *fault.Failure, d retry.Decision) *fault.Error {
+	e := g.final(j, f)
+	if d.Reason == retry.ShareEmpty {
+		e.Code, e.Status, e.Retryable, e.RetryAfter = fault.FallbackShareExhausted, 0, true, j.retryAfter()
+		e.Message = "the provider fails, and this route has used up its share of fallbacks for now"
+	}
 	return e
 }
 

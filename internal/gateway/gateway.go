@@ -31,7 +31,9 @@ type Gateway struct {
 	Policy    *fault.Policy
 	Health    Health
 	Prices    usage.Table
-	Recorder  *telemetry.Recorder
+	// Shares bounds the retries and the fallbacks of each organization and route.
+	Shares   *retry.Shares
+	Recorder *telemetry.Recorder
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
@@ -175,6 +177,11 @@ type journey struct {
 	answered *found
 }
 
+// tenant is whose retries and fallbacks are counted.
+func (j *journey) tenant() retry.Tenant {
+	return retry.Tenant{Organization: j.caller.Organization.Name, Route: j.route.Route}
+}
+
 func begin(call Call) *journey {
 	return &journey{call: call, start: time.Now(), outcome: string(fault.InternalError), status: fault.InternalError.Status()}
 }
@@ -252,6 +259,9 @@ func (g *Gateway) settle(j *journey, f *found) {
 	a.Served, a.UpstreamID, a.Status, a.Usage = f.served, f.info().RequestID, f.info().Status, f.used()
 	if !f.content.IsZero() {
 		a.FirstContent = f.content.Sub(f.started)
+	}
+	if f.broken == nil {
+		g.Shares.Change(j.tenant(), retry.Buckets.Succeeded)
 	}
 	a.Committed = true
 	a.Decision = "answered"

@@ -145,3 +145,30 @@ func (w *world) play(t *testing.T, where string, s step) {
 	assert.Equal(t, s.class, e.Get("class").Str, where)
 	assert.Equal(t, s.retryAfter, o.header.Get("Retry-After"), where)
 }
+
+// TestOneTenantsIncidentKeepsOffAnothersFallback is contract §3.7: a route that falls back twice a request pays for it
+// until its share is gone; another route still has its own.
+func TestOneTenantsIncidentKeepsOffAnothersFallback(t *testing.T) {
+	tooLarge := simulate.Error(429, "tokens", "rate_limit_exceeded", "Request too large on tokens per min (TPM): Limit 30000, Requested 37313.")
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		ask := func(model, wants string, c []simulate.Reply) outcome {
+			w.provider.Script("a-1", tooLarge)
+			if strings.Contains(wants, "B") {
+				w.provider.Script("b-9", tooLarge)
+			}
+			w.provider.Script("c-5", c...)
+			o := w.do(t, request{body: `{"model":"` + model + `","messages":[{"role":"user","content":"` + prompt + `"}]}`})
+			require.Equal(t, wants, trace(o.calls))
+			return o
+		}
+		for range 9 {
+			require.Equal(t, 200, ask("three", "A B C", one(gamma.says("Hello"))).status)
+		}
+		o := ask("three", "A B", nil)
+		checkError(t, o, true)
+		require.Equal(t, 503, o.status)
+		assert.Equal(t, "fallback_share_exhausted", gjson.Get(o.body, "error.code").Str)
+		assert.Equal(t, "true", o.header.Get("X-Should-Retry"))
+		assert.Equal(t, 429, ask("fast", "A B", nil).status, "the other route still falls back")
+	})
+}
