@@ -128,8 +128,11 @@ func (l *loader) baseURL(at Path, p fileProvider) string {
 			return ""
 		}
 	}
-	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+	switch u, err := url.Parse(base); {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
 		l.problem(at, "is no http or https address, nor env:NAME of one")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		l.problem(at, "ends with its path: a key belongs to a credential, parameters belong to query")
 	}
 	return strings.TrimRight(base, "/")
 }
@@ -186,7 +189,12 @@ func weight(w *float64) float64 {
 
 func (l *loader) credentials(at Path, list []fileCredential) []*Credential {
 	var out []*Credential
+	aliases := map[string]bool{}
 	for i, c := range list {
+		if aliases[c.Alias] {
+			l.problem(at.Item(i).Member("alias"), "%q stands twice: records, holds and circuits could not tell the two apart", clip(c.Alias))
+		}
+		aliases[c.Alias] = true
 		name, _ := strings.CutPrefix(c.Secret, "env:")
 		if !isReference(c.Secret) {
 			continue // reported already
