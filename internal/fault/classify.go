@@ -65,7 +65,8 @@ func (p *Policy) structured(o *Observation) (Class, Evidence) {
 // byWord looks the provider's words up, the most specific first: code, details, type. One that speaks of money wins
 // over all others.
 func (p *Policy) byWord(o *Observation) (found Class, ok bool) {
-	for _, w := range slices.Concat([]string{o.Code}, o.Details, []string{o.Type}) {
+	words := slices.Concat([]string{o.Code}, o.Details, []string{o.Type})
+	for _, w := range words {
 		switch class := p.words[w]; {
 		case class == Quota:
 			return Quota, true
@@ -73,8 +74,13 @@ func (p *Policy) byWord(o *Observation) (found Class, ok bool) {
 			found, ok = class, true
 		}
 	}
-	if !ok && o.InStream && p.status(o.Status).Class == "" {
-		found, ok = p.inStream[o.Type]
+	if ok || !o.InStream || p.status(o.Status).Class != "" {
+		return found, ok
+	}
+	for _, w := range words {
+		if found, ok = p.inStream[w]; ok {
+			break
+		}
 	}
 	return found, ok
 }

@@ -118,6 +118,7 @@ func TestOrderOfEvidence(t *testing.T) {
 		"B09 b: a failed choice":                       {inStream(502, "", "502"), fault.ServerError, fault.ByStatus},
 		"B09 g: an empty wallet inside a 200":          {inStream(200, "", "insufficient_quota"), fault.Quota, fault.ByGeneric},
 		"overloaded inside a 200":                      {inStream(200, "overloaded_error", ""), fault.Overloaded, fault.ByGeneric},
+		"a server error's code inside a 200":           {inStream(200, "", "server_error"), fault.ServerError, fault.ByGeneric},
 		"a server error inside a 200":                  {inStream(200, "server_error", ""), fault.ServerError, fault.ByGeneric},
 		"the caller's mistake inside a 200":            {inStream(200, "invalid_request_error", ""), fault.InvalidRequest, fault.ByGeneric},
 		"the caller's type under a 5xx is no evidence": {inStream(502, "invalid_request_error", ""), fault.ServerError, fault.ByStatus},

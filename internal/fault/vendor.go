@@ -17,6 +17,8 @@ type vendor struct {
 	hosts []string
 	// ids are the headers that hold its own id of a call, by their canonical names, before those that anybody sends.
 	ids []string
+	// idInBody says that the id of an answer is its own id of the call.
+	idInBody bool
 }
 
 // vendors are those that have rows in the policy table. Hosts and headers: reference/providers.md §1 and §2.3, 2026-11-30.
@@ -25,13 +27,13 @@ var vendors = []vendor{
 	{name: "azure", hosts: []string{"*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com"},
 		ids: []string{"Apim-Request-Id", "X-Ms-Request-Id"}},
 	{name: "bedrock", hosts: []string{"bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"}, ids: []string{"X-Amzn-Requestid"}},
-	{name: "deepseek", hosts: []string{"api.deepseek.com"}, ids: []string{"X-Ds-Trace-Id"}},
+	{name: "deepseek", hosts: []string{"api.deepseek.com"}, ids: []string{"X-Ds-Trace-Id"}, idInBody: true},
 	{name: "gemini", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "*-aiplatform.googleapis.com"}},
 	{name: Generic},
 	{name: "groq", hosts: []string{"api.groq.com"}},
 	{name: "mistral", hosts: []string{"api.mistral.ai", "codestral.mistral.ai"}, ids: []string{"Mistral-Correlation-Id", "X-Kong-Request-Id"}},
 	{name: "openai", hosts: []string{"api.openai.com", "*.api.openai.com"}},
-	{name: "openrouter", hosts: []string{"openrouter.ai"}, ids: []string{"X-Generation-Id"}},
+	{name: "openrouter", hosts: []string{"openrouter.ai"}, ids: []string{"X-Generation-Id"}, idInBody: true},
 	{name: "together", hosts: []string{"api.together.xyz", "api.together.ai"}},
 	{name: "xai", hosts: []string{"api.x.ai", "*.api.x.ai"}},
 }
@@ -69,7 +71,7 @@ func VendorOf(host string) string {
 // RequestID is the provider's own id of a call: the vendor's own headers first, then those that anybody sends. get
 // returns a header's value by its canonical name. Empty: it sent none, or none that is at most 200 bytes long.
 func RequestID(of string, get func(name string) string) string {
-	for _, name := range slices.Concat(idsOf(of), anyIDs) {
+	for _, name := range slices.Concat(vendorNamed(of).ids, anyIDs) {
 		if id := get(name); id != "" && len(id) <= maxID {
 			return id
 		}
@@ -77,11 +79,14 @@ func RequestID(of string, get func(name string) string) string {
 	return ""
 }
 
-func idsOf(of string) []string {
+// IDInBody reports whether the id in a vendor's answer is its own id of the call, which its headers may not hold.
+func IDInBody(of string) bool { return vendorNamed(of).idInBody }
+
+func vendorNamed(name string) vendor {
 	for _, v := range vendors {
-		if v.name == of {
-			return v.ids
+		if v.name == name {
+			return v
 		}
 	}
-	return nil
+	return vendor{}
 }
