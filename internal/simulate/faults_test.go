@@ -225,6 +225,18 @@ func TestDownForAMinuteFromTheFirstCallOn(t *testing.T) {
 	})
 }
 
+func TestAModelMayHaveAnotherName(t *testing.T) {
+	inBubble(t, func(t *testing.T, u upstream) {
+		a := u.post(t.Context(), ask("gpt-4o", streaming))
+		fails(t, io.ErrUnexpectedEOF, a.err)
+		same(t, "text", prefix(40), a.text())
+		all, _ := a.chunks()
+		same(t, "model in the answer", "gpt-4o", all[0].Model)
+		same(t, "logged model", "gpt-4o", u.Calls()[0].Model)
+		same(t, "unexpected", nil, u.Unexpected())
+	}, simulate.Named("gpt-4o", "sim-f08"))
+}
+
 func TestPrefillIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, u upstream) {
 		same(t, "user last", 200, u.post(t.Context(), ask("sim-noprefill", "")).status)

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -92,7 +93,7 @@ func (p *Provider) choose(t ticket, in incoming) Reply {
 	if isScripted {
 		return x.healthy()
 	}
-	behave, ok := faults[req.model]
+	behave, ok := faults[cmp.Or(p.names[req.model], req.model)]
 	if !ok {
 		p.ledger.surprise(t, fmt.Sprintf("call for %q: no such model and no script for it", req.model))
 		return w.refuse(failure{status: 404, typ: "invalid_request_error", code: "model_not_found",

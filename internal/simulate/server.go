@@ -20,6 +20,7 @@ const maxRequestBody = 32 << 20
 // from any goroutine.
 type Provider struct {
 	gap    time.Duration
+	names  map[string]string // a model's other names
 	ledger ledger
 
 	closed chan struct{}
@@ -39,10 +40,15 @@ type Option func(*Provider)
 // as long as the stream of its tokens would.
 func Gap(d time.Duration) Option { return func(p *Provider) { p.gap = d } }
 
+// Named gives a model one more name, for callers to whom names say something,
+// such as a price.
+func Named(name, model string) Option { return func(p *Provider) { p.names[name] = model } }
+
 // New returns a provider that serves nothing yet.
 func New(opts ...Option) *Provider {
 	p := &Provider{
 		gap:       5 * time.Millisecond,
+		names:     map[string]string{},
 		closed:    make(chan struct{}),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[net.Conn]struct{}{},

@@ -25,12 +25,12 @@ type upstream struct {
 
 // inBubble runs the test in a synctest bubble with an upstream that is gone, with
 // all its goroutines, at the end.
-func inBubble(t *testing.T, run func(*testing.T, upstream)) {
+func inBubble(t *testing.T, run func(*testing.T, upstream), opts ...simulate.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := simulate.NewPipeListener()
 		transport := &http.Transport{DialContext: l.DialContext}
-		u := upstream{Provider: simulate.New(), client: &http.Client{Transport: transport}}
+		u := upstream{Provider: simulate.New(opts...), client: &http.Client{Transport: transport}}
 		served := make(chan error, 1)
 		go func() { served <- u.Serve(l) }()
 		defer func() {

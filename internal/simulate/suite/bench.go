@@ -64,7 +64,11 @@ type bench struct {
 
 // newBench starts a bench. Its files lie in dir.
 func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
-	b := &bench{row: row, mode: mode, provider: simulate.New(), log: new(bytes.Buffer)}
+	var names []simulate.Option
+	for name, model := range row.Names {
+		names = append(names, simulate.Named(name, model))
+	}
+	b := &bench{row: row, mode: mode, provider: simulate.New(names...), log: new(bytes.Buffer)}
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for the gateway: %w", err)
@@ -138,8 +142,8 @@ func (r Row) configuration(mode Mode) []byte {
 	out, err := json.MarshalIndent(object{
 		"version": "fault-suite",
 		"providers": []object{
-			{"name": "primary", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
-			{"name": "backup", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
+			{"name": "primary", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
+			{"name": "backup", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
 		},
 		"channels":      channels,
 		"routes":        []object{route},

@@ -174,21 +174,35 @@ func ambiguous(o Observation, f *Findings) {
 	}
 }
 
-// accounts checks that the client's account holds the answering attempt and
-// nothing of those that failed.
-func accounts(o Observation, f *Findings) {
+// books are the accounts of a request that was answered in the end. The client is
+// charged for the answering attempt, the gateway bears what the failed ones cost.
+type books struct {
+	// waste says that the failed attempts cost something.
+	waste bool
+}
+
+func (b books) check(o Observation, f *Findings) {
+	wasted := 0.0
+	var answering Record
 	for _, r := range o.attempts() {
 		if r.text("class") == "" {
-			f.equal("served model of the answering attempt", "sim-ok", r.text("served_model"))
+			answering = r
 			continue
 		}
-		if tokens, ok := r["completion_tokens"]; ok {
-			f.addf("a failed attempt is charged for %v tokens", tokens)
-		}
+		wasted += r.number("cost_nano_usd")
+	}
+	if b.waste != (wasted > 0) {
+		f.addf("the failed attempts cost %v nano-dollars", wasted)
+	}
+	if answering.number("cost_nano_usd") <= 0 {
+		f.addf("the answering attempt has no cost")
 	}
 	for _, r := range o.recorded("request_finished") {
-		f.equal("served model", "sim-ok", r.text("served_model"))
-		f.equal("completion tokens of the request", any(float64(len(simulate.Tokens()))), r["completion_tokens"])
+		f.equal("wasted cost", wasted, r.number("wasted_cost_nano_usd"))
+		for _, key := range []string{"served_model", "prompt_tokens", "completion_tokens", "cost_nano_usd"} {
+			f.equal(key+" of the request", answering[key], r[key])
+		}
+		f.equal("completion tokens", float64(len(simulate.Tokens())), r.number("completion_tokens"))
 	}
 }
 

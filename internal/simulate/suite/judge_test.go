@@ -3,6 +3,7 @@ package suite
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -110,19 +111,14 @@ func flawless(r Row, mode Mode) []Observation {
 				c.Outcome = simulate.OutcomeClientGone
 			}
 			o.Calls = append(o.Calls, c)
-			record := Record{"msg": "attempt_finished", "request_id": requestID(i), "class": class, "ambiguous": class == "timeout"}
-			if class == "" {
-				record["served_model"] = model
-			}
-			o.Records = append(o.Records, record)
+			o.Records = append(o.Records, Record{"msg": "attempt_finished", "request_id": requestID(i), "class": class, "ambiguous": class == "timeout"})
 		}
-		o.Records = append(o.Records, Record{"msg": "request_finished", "request_id": requestID(i), "served_model": r.lastTried(step),
-			"completion_tokens": 60.0})
+		o.Records = append(o.Records, Record{"msg": "request_finished", "request_id": requestID(i)})
 		r.answer(&o, step, mode, i)
 		now = now.Add(o.Elapsed)
 		out = append(out, o)
 	}
-	for _, adjust := range []func(Row, Mode, []Observation){times, alert} {
+	for _, adjust := range []func(Row, Mode, []Observation){times, alert, account} {
 		adjust(r, mode, out)
 	}
 	return out
@@ -214,8 +210,24 @@ func alert(r Row, mode Mode, all []Observation) {
 	}
 }
 
+// account adds what an answer costs where a row checks it.
+func account(r Row, mode Mode, all []Observation) {
+	charged := Record{"served_model": "gpt-4o-mini", "prompt_tokens": 11.0, "completion_tokens": 60.0, "cost_nano_usd": 40.0}
+	switch r.Name {
+	case "F16":
+		maps.Copy(all[0].Records[2], charged)
+		maps.Copy(all[0].Records[3], charged)
+	case "F16 wasted":
+		all[0].Records[0]["cost_nano_usd"] = 400.0
+		all[0].Records[1]["cost_nano_usd"] = 500.0
+		maps.Copy(all[0].Records[2], charged)
+		maps.Copy(all[0].Records[3], charged)
+		all[0].Records[3]["wasted_cost_nano_usd"] = 900.0
+	}
+}
+
 func TestFlawlessRowsReachWhatIsRecorded(t *testing.T) {
-	for _, r := range append(slices.Concat(Rows, awaited), row) {
+	for _, r := range append(slices.Clone(Rows), row) {
 		for mode, want := range r.Recorded {
 			t.Run(r.Name+" "+string(mode), func(t *testing.T) {
 				if v, why := r.verdict(mode, flawless(r, mode)); v != want || len(why) > 0 {
@@ -361,12 +373,25 @@ func TestWhatFailsInARow(t *testing.T) {
 		"a prefill is sent": {"F14", Complete, func(all []Observation) {
 			all[0].Calls[2].Body = []byte(`{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"assistant","content":"When"}]}`)
 		}, "call 3: messages"},
-		"a failed attempt is charged": {"F16", Live, func(all []Observation) {
-			all[0].attempts()[1]["completion_tokens"] = 3.0
-		}, "a failed attempt is charged for 3 tokens"},
+		"a failed attempt is charged": {"F16 wasted", Live, func(all []Observation) {
+			all[0].Records[3]["cost_nano_usd"] = 940.0
+		}, "cost_nano_usd of the request: got 940, want 40"},
+		"waste is forgotten": {"F16 wasted", Live, func(all []Observation) {
+			delete(all[0].Records[3], "wasted_cost_nano_usd")
+		}, "wasted cost: got 0, want 900"},
+		"a failed attempt is said to be free": {"F16 wasted", Live, func(all []Observation) {
+			delete(all[0].Records[0], "cost_nano_usd")
+			delete(all[0].Records[1], "cost_nano_usd")
+		}, "the failed attempts cost 0"},
+		"a refusal costs something": {"F16", Live, func(all []Observation) {
+			all[0].Records[0]["cost_nano_usd"] = 1.0
+		}, "the failed attempts cost 1 "},
 		"the wrong model is charged": {"F16", Live, func(all []Observation) {
-			all[0].recorded("request_finished")[0]["served_model"] = "sim-f16"
-		}, "served model: got sim-f16"},
+			all[0].Records[3]["served_model"] = "sim-f16"
+		}, "served_model of the request: got sim-f16"},
+		"an answer has no price": {"F16", Live, func(all []Observation) {
+			delete(all[0].Records[2], "cost_nano_usd")
+		}, "the answering attempt has no cost"},
 		"an empty account is waited for":            {"F19", Live, func(all []Observation) { all[0].Elapsed = 1300 * time.Millisecond }, "request 1: took 1.3s"},
 		"nobody is told of it":                      {"F19", Live, func(all []Observation) { all[0].Records = all[0].Records[:2] }, "alerts: got []"},
 		"it is asked again during the hold":         {"F19", Complete, calls(1, "sim-f19"), "request 2: calls: got [sim-f19]"},
@@ -413,11 +438,10 @@ func TestWhatFailsInARow(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			rows := slices.Concat(Rows, awaited)
-			at := slices.IndexFunc(rows, func(r Row) bool { return r.Name == c.row })
-			all := flawless(rows[at], c.mode)
+			at := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == c.row })
+			all := flawless(Rows[at], c.mode)
 			c.spoil(all)
-			failsFor(t, rows[at], c.mode, all, c.why)
+			failsFor(t, Rows[at], c.mode, all, c.why)
 		})
 	}
 }
@@ -454,7 +478,7 @@ func TestRowsAreComplete(t *testing.T) {
 	getenv := func(name string) string {
 		return map[string]string{"SPILLWAY_SIMULATOR_URL": "http://127.0.0.1:1/v1", "SIM_KEY": upstreamKey}[name]
 	}
-	for _, r := range slices.Concat(Rows, awaited) {
+	for _, r := range Rows {
 		t.Run(r.Name, func(t *testing.T) {
 			if names[r.Name] {
 				t.Error("the name stands twice")

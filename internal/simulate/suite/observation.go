@@ -42,6 +42,12 @@ func (r Record) text(key string) string {
 	return s
 }
 
+// number is 0 when there is none.
+func (r Record) number(key string) float64 {
+	n, _ := r[key].(float64)
+	return n
+}
+
 // parseRecords reads JSON lines; what is none is another program's and is skipped.
 func parseRecords(log []byte) []Record {
 	var out []Record

@@ -54,6 +54,9 @@ type Row struct {
 	Fault string
 	// Candidates are the models of the route, in order. The first is the primary.
 	Candidates []string
+	// Names are candidates that are simulated models under another name: a model
+	// with a price must be called as one.
+	Names map[string]string
 	// Route are options of the route, Channels of the channels by model; nil are
 	// the contract's defaults.
 	Route    Overrides

@@ -8,6 +8,9 @@ import (
 var (
 	both     = map[Mode]Verdict{Live: Pass, Complete: Pass}
 	liveSafe = map[Mode]Verdict{Live: Safe, Complete: Pass}
+
+	asClient = Overrides{"upstream_stream": "as_client", "attempt_ms": 8000}
+	noQuota  = refused{status: 502, code: "provider_error", class: "quota"}
 )
 
 // Rows is the fault table. What each row demands is stated in the fault suite's
@@ -202,12 +205,37 @@ var Rows = []Row{
 		Recorded: liveSafe,
 	},
 	{
-		Name: "F16", Fault: "503 for ever, accounting",
-		Candidates: []string{"sim-f16", "sim-ok"},
+		// The first outage minute begins with the first call. Three failures open the
+		// circuit, for 30 s and then for longer; the probe that ends the row's outage
+		// comes at the latest 30 s after it.
+		Name: "F15", Fault: "down for 60 s, then healthy; 26 requests 4 s apart",
+		Candidates: []string{"sim-f15", "sim-ok"},
+		Steps:      slices.Repeat([]Step{{After: 4 * time.Second, Unplanned: true}}, 26),
+		Conduct:    outage{model: "sim-f15", lasts: time.Minute, calls: 4, backWithin: 30 * time.Second}.check,
+		Recorded:   both,
+	},
+	{
+		Name: "F16", Fault: "503 for ever, accounting: what was refused cost nothing",
+		Candidates: []string{"sim-f16", "gpt-4o-mini"},
+		Names:      map[string]string{"gpt-4o-mini": "sim-ok"},
 		Steps: []Step{{
-			Calls:   []string{"sim-f16", "sim-f16", "sim-ok"},
+			Calls:   []string{"sim-f16", "sim-f16", "gpt-4o-mini"},
 			Classes: []string{"overloaded", "overloaded"},
-			Conduct: accounts,
+			Conduct: books{}.check,
+		}},
+		Recorded: both,
+	},
+	{
+		// What was generated and not used is the gateway's to pay. A plain answer is
+		// held back in either mode, so that the cut is recovered from in both.
+		Name: "F16 wasted", Fault: "cut after 40 of 60 tokens, accounting",
+		Candidates: []string{"gpt-4o", "gpt-4o-mini"},
+		Names:      map[string]string{"gpt-4o": "sim-f08", "gpt-4o-mini": "sim-ok"},
+		Plain:      true,
+		Steps: []Step{{
+			Calls:   []string{"gpt-4o", "gpt-4o", "gpt-4o-mini"},
+			Classes: []string{"network", "network"},
+			Conduct: books{waste: true}.check,
 		}},
 		Recorded: both,
 	},
@@ -256,6 +284,25 @@ var Rows = []Row{
 			Calls:   []string{"sim-f18d", "sim-f18d", "sim-ok"},
 			Classes: []string{"bad_response", "bad_response"},
 		}},
+		Recorded: both,
+	},
+	{
+		Name: "F19", Fault: "insufficient quota as 429 with Retry-After: 1",
+		Candidates: []string{"sim-f19", "sim-ok"},
+		Steps: []Step{
+			{
+				Right:   CleanError,
+				Calls:   []string{"sim-f19"},
+				Classes: []string{"quota"},
+				Within:  time.Second,
+				Conduct: all(noQuota.check, alerts("quota")),
+			},
+			{
+				Right:   CleanError, // from memory: neither a call nor a fallback
+				Within:  time.Second,
+				Conduct: noQuota.check,
+			},
+		},
 		Recorded: both,
 	},
 	{
@@ -325,64 +372,6 @@ var Rows = []Row{
 		Recorded: both,
 	},
 	{
-		Name: "F32", Fault: "cut after the 200, before the first token",
-		Candidates: []string{"sim-f32", "sim-ok"},
-		Steps: []Step{{
-			Calls:   []string{"sim-f32", "sim-f32", "sim-ok"},
-			Classes: []string{"bad_response", "bad_response"},
-		}},
-		Recorded: both,
-	},
-	{
-		Name: "F33", Fault: "headers stall; body stalls; two channels that stream as the client does",
-		Candidates: []string{"sim-f33a", "sim-f33b", "sim-ok"},
-		Channels:   map[string]Overrides{"sim-f33a": asClient, "sim-f33b": asClient},
-		Plain:      true,
-		Steps: []Step{{
-			Calls:   []string{"sim-f33a", "sim-f33b", "sim-ok"},
-			Classes: []string{"timeout", "timeout"},
-			Within:  18 * time.Second,
-			Conduct: all(lasts(15*time.Second), abandons("sim-f33a", "sim-f33b"), ambiguous),
-		}},
-		Recorded: both,
-	},
-}
-
-var asClient = Overrides{"upstream_stream": "as_client", "attempt_ms": 8000}
-
-// awaited are rows that need circuits and holds, which the gateway does not have
-// yet. They run when they are named.
-var awaited = []Row{
-	{
-		// The first outage minute begins with the first call. Three failures open the
-		// circuit, for 30 s and then for longer; the probe that ends the row's outage
-		// comes at the latest 30 s after it.
-		Name: "F15", Fault: "down for 60 s, then healthy; 26 requests 4 s apart",
-		Candidates: []string{"sim-f15", "sim-ok"},
-		Steps:      slices.Repeat([]Step{{After: 4 * time.Second, Unplanned: true}}, 26),
-		Conduct:    outage{model: "sim-f15", lasts: time.Minute, calls: 4, backWithin: 30 * time.Second}.check,
-		Recorded:   both,
-	},
-	{
-		Name: "F19", Fault: "insufficient quota as 429 with Retry-After: 1",
-		Candidates: []string{"sim-f19", "sim-ok"},
-		Steps: []Step{
-			{
-				Right:   CleanError,
-				Calls:   []string{"sim-f19"},
-				Classes: []string{"quota"},
-				Within:  time.Second,
-				Conduct: all(noQuota.check, alerts("quota")),
-			},
-			{
-				Right:   CleanError, // from memory: neither a call nor a fallback
-				Within:  time.Second,
-				Conduct: noQuota.check,
-			},
-		},
-		Recorded: both,
-	},
-	{
 		Name: "F31", Fault: "429 with Retry-After: 30",
 		Candidates: []string{"sim-f31", "sim-ok"},
 		Steps: []Step{
@@ -406,6 +395,28 @@ var awaited = []Row{
 				Classes: []string{"rate_limited"},
 			},
 		},
+		Recorded: both,
+	},
+	{
+		Name: "F32", Fault: "cut after the 200, before the first token",
+		Candidates: []string{"sim-f32", "sim-ok"},
+		Steps: []Step{{
+			Calls:   []string{"sim-f32", "sim-f32", "sim-ok"},
+			Classes: []string{"bad_response", "bad_response"},
+		}},
+		Recorded: both,
+	},
+	{
+		Name: "F33", Fault: "headers stall; body stalls; two channels that stream as the client does",
+		Candidates: []string{"sim-f33a", "sim-f33b", "sim-ok"},
+		Channels:   map[string]Overrides{"sim-f33a": asClient, "sim-f33b": asClient},
+		Plain:      true,
+		Steps: []Step{{
+			Calls:   []string{"sim-f33a", "sim-f33b", "sim-ok"},
+			Classes: []string{"timeout", "timeout"},
+			Within:  18 * time.Second,
+			Conduct: all(lasts(15*time.Second), abandons("sim-f33a", "sim-f33b"), ambiguous),
+		}},
 		Recorded: both,
 	},
 	{
@@ -445,5 +456,3 @@ var awaited = []Row{
 		Recorded: both,
 	},
 }
-
-var noQuota = refused{status: 502, code: "provider_error", class: "quota"}
