@@ -15,11 +15,15 @@ source     = ./functions/$(shell echo $(1:Function=) | tr '[:upper:]' '[:lower:]
 # What /healthz calls itself.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
+# $(call configuration,file) checks infra/gateway.yaml and writes it as the JSON that functions read. It runs on this
+# machine, whatever is built.
+configuration = GOOS= GOARCH= $(GO) run -tags $(TAGS) ./internal/catalog/source/compile -in infra/gateway.yaml -out $(1)
+
 # $(call build-function,LogicalId,folder) leaves in folder what Lambda unpacks into /var/task.
 define build-function
 	mkdir -p $(2)
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o $(2)/bootstrap $(call source,$(1))
-	cp infra/gateway.json $(2)/gateway.json
+	$(call configuration,$(2)/gateway.json)
 endef
 
 .DEFAULT_GOAL := help

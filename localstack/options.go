@@ -41,7 +41,7 @@ func parseOptions(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:3000", "`address` of the gateway's function URL")
 	flags.StringVar(&o.aws, "aws", embedded, "AWS services: embedded, or the `URL` of an endpoint, which functions get as AWS_ENDPOINT_URL")
 	flags.StringVar(&o.providers, "providers", simulated, "simulated: the simulated provider alone; config: the providers of -config,\nwith the keys that it names (env:NAME) taken from this environment")
-	flags.StringVar(&o.config, "config", "infra/gateway.json", "route configuration, a `path`")
+	flags.StringVar(&o.config, "config", "infra/gateway.yaml", "route configuration, a `path` to YAML, or to JSON if it ends in .json")
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
 	if err := flags.Parse(args); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.json", out: "build/local", concurrency: 10}
+	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.yaml", out: "build/local", concurrency: 10}
 	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", concurrency: 3}
 	tests := map[string]struct {
 		args    []string

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"spillway/internal/catalog/source"
 	"spillway/internal/runtimeapi"
 	"spillway/internal/settings"
 	"spillway/internal/simulate"
@@ -31,12 +32,15 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return fmt.Errorf("listening for clients (-addr chooses another address): %w", err)
 	}
 	defer entrance.Close()
+	configuration, err := o.readConfiguration()
+	if err != nil {
+		return err
+	}
 	bootstrap, err := build(ctx, f.logicalID, o.out, stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	configuration, err := o.deployConfiguration(f, filepath.Dir(bootstrap))
-	if err != nil {
+	if err := deploy(configuration, f, filepath.Dir(bootstrap)); err != nil {
 		return err
 	}
 	simulator, err := startSimulator()
@@ -86,20 +90,25 @@ func theFunction() (function, error) {
 	return functions[0], nil
 }
 
-// deployConfiguration puts the route configuration where the function looks for it in its task root, and returns it.
-func (o options) deployConfiguration(f function, taskRoot string) ([]byte, error) {
-	configuration, err := os.ReadFile(o.config)
+// readConfiguration returns the route configuration as JSON.
+func (o options) readConfiguration() ([]byte, error) {
+	configuration, err := source.Read(o.config)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration (-config chooses another): %w", err)
-	}
-	name := f.env[settings.Config]
-	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("%s is %q in %s, which is no path inside the deployed package", settings.Config, name, templateFile)
-	}
-	if err := os.WriteFile(filepath.Join(taskRoot, name), configuration, 0o600); err != nil {
-		return nil, fmt.Errorf("deploying the configuration: %w", err)
+		return nil, fmt.Errorf("using -config %s:\n%w", o.config, err)
 	}
 	return configuration, nil
+}
+
+// deploy puts the route configuration where the function looks for it in its task root.
+func deploy(configuration []byte, f function, taskRoot string) error {
+	name := f.env[settings.Config]
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("%s is %q in %s, which is no path inside the deployed package", settings.Config, name, templateFile)
+	}
+	if err := os.WriteFile(filepath.Join(taskRoot, name), configuration, 0o600); err != nil {
+		return fmt.Errorf("deploying the configuration: %w", err)
+	}
+	return nil
 }
 
 // A simulator is the simulated provider, listening.

@@ -90,6 +90,7 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	const broken = "internal/catalog/source/testdata/busted_many_at_once.yaml"
 	tests := map[string]struct {
 		dir  string
 		args []string
@@ -97,6 +98,7 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 	}{
 		"a port in use names the flag":         {"..", []string{"-addr", taken.Addr().String()}, []string{"-addr", taken.Addr().String(), "in use"}},
 		"a missing configuration names it":     {"..", []string{"-addr", "127.0.0.1:0", "-config", "no.json"}, []string{"-config", "no.json"}},
+		"every mistake in it has its line":     {"..", []string{"-addr", "127.0.0.1:0", "-config", broken}, []string{"-config", broken + ":17: version: ", broken + ":51: kyes: "}},
 		"outside the root it says where to be": {".", nil, []string{"project's root"}},
 	}
 	for sentence, test := range tests {
@@ -113,6 +115,14 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestConfigurationInJSON(t *testing.T) {
+	const file = "../internal/catalog/source/testdata/working_every_member.json"
+	got, err := options{config: file}.readConfiguration()
+	if err != nil || !bytes.Equal(got, readFile(t, file)) {
+		t.Errorf("got %s, %v", got, err)
 	}
 }
 

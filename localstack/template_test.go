@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"spillway/internal/catalog/source"
 	"spillway/internal/settings"
 )
 
@@ -160,7 +161,11 @@ func TestOwnTemplate(t *testing.T) {
 			t.Errorf("the template does not set %s", name)
 		}
 	}
-	sample, err := references(readFile(t, "../infra/gateway.json"))
+	configuration, err := source.Read("../infra/gateway.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample, err := references(configuration)
 	if err != nil {
 		t.Fatal(err)
 	}

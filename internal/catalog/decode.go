@@ -203,6 +203,7 @@ func (d *decoder) list(at Path, v reflect.Value, r rule) error {
 	if _, err := d.tokens.ReadToken(); err != nil {
 		return err
 	}
+	v.SetZero() // of a misspelt member before
 	n := 0
 	for ; d.tokens.PeekKind() != jsontext.KindEndArray; n++ {
 		item := reflect.New(v.Type().Elem()).Elem()

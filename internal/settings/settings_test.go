@@ -107,11 +107,11 @@ func TestTemplateNames(t *testing.T) {
 
 // TestConfigurationNames holds the sample configuration to the same table.
 func TestConfigurationNames(t *testing.T) {
-	config, err := os.ReadFile("../../infra/gateway.json")
+	config, err := os.ReadFile("../../infra/gateway.yaml")
 	require.NoError(t, err)
 	used := regexp.MustCompile(`env:(SPILLWAY_\w+)`).FindAllSubmatch(config, -1)
 	require.NotEmpty(t, used)
 	for _, m := range used {
-		assert.Contains(t, settings.Names(), string(m[1]), "infra/gateway.json refers to it")
+		assert.Contains(t, settings.Names(), string(m[1]), "infra/gateway.yaml refers to it")
 	}
 }
