@@ -244,7 +244,7 @@ type Decision struct {
 
 // Decision records a decision.
 func (r *Recorder) Decision(d Decision) {
-	r.log.LogAttrs(context.Background(), slog.LevelWarn, "provider_decision",
+	r.log.LogAttrs(context.Background(), slog.LevelInfo, "provider_decision",
 		slog.String(KeyActionID, d.Action), slog.String(KeyRequestID, d.RequestID), slog.String(KeyRoute, d.Route), slog.String(KeyOperation, d.Operation),
 		slog.String(KeyProvider, d.Provider), slog.String(KeyModel, string(d.Model)), slog.Int(KeyStatus, d.Status), slog.String(KeyType, clip(d.Type)),
 		slog.String(KeyCode, clip(d.Code)), slog.String(KeyClass, d.Class), slog.Float64(KeyHintMS, millis(d.Hint)), slog.Int(KeyAttempt, d.N),

@@ -116,7 +116,7 @@ func TestRecords(t *testing.T) {
 		},
 		"a decision": {
 			func(r *telemetry.Recorder) { r.Decision(decided) },
-			map[string]any{"level": "WARN", "msg": "provider_decision", "action_id": "req_1.1", "request_id": "req_1", "route": "support-v1",
+			map[string]any{"level": "INFO", "msg": "provider_decision", "action_id": "req_1.1", "request_id": "req_1", "route": "support-v1",
 				"operation": "chat", "provider": "openai", "model": "gpt", "status": 429.0, "type": "tokens", "code": "rate_limit_exceeded",
 				"class": "rate_limited", "hint_ms": 2000.0, "attempt": 1.0, "max_attempts": 4.0, "decision": "retry", "reason": "hinted",
 				"fallback_eligible": true, "ambiguous": true, "body_digest": "0011", "provider_request_id": "up_0", "remediation": "raise the limit",
