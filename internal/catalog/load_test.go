@@ -107,7 +107,7 @@ func TestBustedConfigurations(t *testing.T) {
 
 		"busted_organization_unnamed":    "organizations[1].name: is required",
 		"busted_organization_twice":      `organizations[1].name: "acme" stands twice`,
-		"busted_organization_model":      `organizations[0].models[0]: "suport-v1" is neither a route nor a model (did you mean "support-v1"?)`,
+		"busted_organization_model":      `organizations[0].models[0]: "suppord-v1" is neither a route nor a model (did you mean "support-v1"?)`,
 		"busted_organization_default":    `organizations[0].default_model: "gpt-z9" is neither a route nor a model (did you mean "gpt-a"?)`,
 		"busted_organization_no_default": "organizations[0].when_not_enabled: default_model needs a default_model",
 
