@@ -31,7 +31,7 @@ func printed(s redact.Secret) string {
 		map[string]redact.Secret{"k": s}, map[string]any{"k": unexported{s}}, [1]any{s}}
 	for _, v := range values {
 		for _, verb := range "vsqxXdtbcoOUeEfgGpTw" {
-			for _, flag := range []string{"", "+", "#", "-8", "08", " ", ".3"} {
+			for _, flag := range []string{"", "+", "#", "8.3"} {
 				fmt.Fprintf(&out, "%"+flag+string(verb)+"\n", v)
 			}
 		}
