@@ -51,7 +51,7 @@ type conversation struct {
 
 // channelSpec is what a conversation's channel has that others have not.
 type channelSpec struct {
-	Kind        string            `json:"kind"`   // default: openai
+	Vendor      string            `json:"vendor"` // default: openai
 	Plain       bool              `json:"plain"`  // the upstream call does not stream
 	OutputField string            `json:"output"` // default: the client's
 	Drops       []string          `json:"drops"`
@@ -91,9 +91,6 @@ func (c *conversation) channel(t testing.TB) (spec channelSpec) {
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.DisallowUnknownFields()
 		require.NoError(t, dec.Decode(&spec))
-	}
-	if spec.Kind == "" {
-		spec.Kind = "openai"
 	}
 	return spec
 }
@@ -173,9 +170,13 @@ const key = "sk-test-0123456789"
 
 func call(t testing.TB, req *chat.Request, s channelSpec) provider.Call {
 	t.Helper()
+	vendor := s.Vendor
+	if vendor == "" {
+		vendor = "openai"
+	}
 	return provider.Call{Request: req, Stream: !s.Plain, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(key)},
 		Channel: &catalog.Channel{Name: "acme/up-1", Model: "up-1", Capabilities: catalog.Capabilities{OutputField: s.OutputField, Drops: s.Drops},
-			Provider: &catalog.Provider{Name: "acme", Kind: s.Kind, BaseURL: "http://acme.test/v1", Headers: s.Headers, Query: s.Query}}}
+			Provider: &catalog.Provider{Name: "acme", Kind: "openai", Vendor: vendor, BaseURL: "http://acme.test/v1", Headers: s.Headers, Query: s.Query}}}
 }
 
 // outcome is what came of a call, in words.
@@ -291,21 +292,19 @@ func describeInfo(i provider.Info) string {
 	return b.String()
 }
 
-// describeFailure writes what is known of a failure; what is zero is left out.
+// describeFailure writes what an attempt's decision needs of a failure; what is zero is left out. How the words of an error
+// lead to its class is the business of package fault.
 func describeFailure(f *fault.Failure) string {
 	if f == nil {
 		return ""
 	}
 	var b facts
-	b.line("class", fmt.Sprintf("%s, by %s", f.Class, f.Evidence), true)
+	b.line("class", f.Class, true)
 	b.line("local cause", string(f.Local), f.Local != "")
 	b.line("status", f.Status, f.Status != 0)
 	b.line("phase", f.Phase, true)
-	b.line("type", f.Type, f.Type != "")
 	b.line("code", f.Code, f.Code != "")
-	b.line("details", f.Details, len(f.Details) > 0)
 	b.line("param", f.Param, f.Param != "")
-	b.line("message", f.Message, f.Message != "")
 	b.line("hint", fmt.Sprintf("%s, from %s", f.Hint.Wait, f.Hint.Source), f.Hint.Known)
 	if f.ShouldRetry != nil {
 		b.line("should retry", *f.ShouldRetry, true)

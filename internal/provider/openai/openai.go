@@ -61,7 +61,7 @@ func streams(c provider.Call, contentType string) bool {
 }
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	o.Provider = c.Channel.Provider.Kind
+	o.Provider = c.Channel.Provider.Vendor
 	return p.Policy.Classify(o)
 }
 
