@@ -94,7 +94,8 @@ func TestSample(t *testing.T) {
 	assert.Empty(t, local.Notices)
 	assert.Equal(t, catalog.CommitComplete, local.Routes["whole-answer-v1"].Commit)
 	assert.NotEmpty(t, local.Routes["always-answer-v1"].FallbackOn)
-	assert.EqualValues(t, "sim-ok", local.Organizations["dev"].DefaultModel)
+	assert.Empty(t, local.Organizations["dev"].DefaultModel, "a bare sim-f04 shows its 503")
+	assert.EqualValues(t, "sim-ok", local.Organizations["acme"].DefaultModel)
 	assert.True(t, local.ByName("acme-own").BYOKOnly)
 }
 
