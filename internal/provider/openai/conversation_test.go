@@ -306,6 +306,7 @@ func describeFailure(f *fault.Failure) string {
 	b.line("code", f.Code, f.Code != "")
 	b.line("param", f.Param, f.Param != "")
 	b.line("hint", fmt.Sprintf("%s, from %s", f.Hint.Wait, f.Hint.Source), f.Hint.Known)
+	b.line("reset", fmt.Sprintf("%s, from %s", f.Reset.Wait, f.Reset.Source), f.Reset.Known)
 	if f.ShouldRetry != nil {
 		b.line("should retry", *f.ShouldRetry, true)
 	}

@@ -193,6 +193,9 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		switch key.Str {
 		case "id":
 			r.event.ID = value.String()
+			if r.info.RequestID == "" && fault.IDInBody(r.call.Channel.Provider.Vendor) {
+				r.info.RequestID = r.event.ID
+			}
 		case "created":
 			r.event.Created = value.Int()
 		case "model":
@@ -242,10 +245,14 @@ func isError(v gjson.Result) bool {
 
 // failed classifies an error object inside a 200.
 func (r *reply) failed(e gjson.Result) *fault.Failure {
-	env, ok := fault.ParseErrorMember(e.Raw)
-	o := r.x.Answered(time.Now())
-	o.Phase, o.Parsed, o.InStream = r.phase(), ok, true
-	o.Type, o.Code, o.Details, o.Message, o.Param = env.Type, env.Code, env.Details, env.Message, env.Param
+	raw := e.Raw
+	if len(raw) > fault.MaxErrorBody {
+		raw = "" // says nothing that could be understood
+	}
+	env, ok := fault.ParseErrorMember(raw)
+	o := r.x.Answered()
+	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), ok, true, r.info.RequestID
+	o.Read(env, r.x.Header.Get, time.Now())
 	if env.Status != 0 {
 		o.Status = env.Status
 	}

@@ -193,6 +193,7 @@ func TestWhatIsBeyondAllMeasureIsNoAnswer(t *testing.T) {
 		"a frame above the limit, after content":   {text + long, "text/event-stream", fault.PhasePostContent},
 		"a line without an end above the limit":    {"data: " + strings.Repeat("x", limit+2), "text/event-stream", fault.PhasePreContent},
 		"more tool calls than anybody makes":       {frame(`{"index":0,"delta":{"tool_calls":[` + strings.TrimSuffix(many.String(), ",") + `]}}`), "text/event-stream", fault.PhasePreContent},
+		"an error of nothing but open brackets":    {`data: {"error":{"message":"` + strings.Repeat("[", limit-100) + `{"}}` + "\n\n", "text/event-stream", fault.PhasePreContent},
 		"a body of open brackets":                  {strings.Repeat("[", 30<<20), "application/json", fault.PhasePreContent},
 		"a body of open objects":                   {strings.Repeat(`{"a":`, 2<<20), "application/json", fault.PhasePreContent},
 		"brackets that close, deeper than any use": {`{"choices":` + strings.Repeat("[", 4<<20) + strings.Repeat("]", 4<<20) + `}`, "application/json", fault.PhasePreContent},

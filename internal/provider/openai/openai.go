@@ -38,7 +38,8 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if err != nil {
 		return nil, p.fail(c, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
 	}
-	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: body, Fresh: c.Fresh})
+	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: body, Fresh: c.Fresh,
+		Vendor: c.Channel.Provider.Vendor})
 	if o != nil {
 		return nil, p.fail(c, *o)
 	}
@@ -46,7 +47,7 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 		defer x.Body.Close()
 		return nil, p.fail(c, x.ReadError(time.Now()))
 	}
-	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: wire.RequestID(x.Header), Dropped: dropped}}
+	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
 	if streams(c, x.Header.Get("Content-Type")) {
 		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}

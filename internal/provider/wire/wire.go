@@ -55,13 +55,16 @@ type Request struct {
 	Body   []byte
 	// Fresh demands a connection that has carried no request before.
 	Fresh bool
+	// Vendor says whose answer it will be, and so in which header its id of the call stands: one of fault.Vendors.
+	Vendor string
 }
 
 // Exchange is a call whose headers have arrived. Its body must be closed.
 type Exchange struct {
 	*http.Response
-	ctx   context.Context
-	trace *trace
+	vendor string
+	ctx    context.Context
+	trace  *trace
 }
 
 type trace struct {
@@ -80,7 +83,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observati
 		o := t.observe(ctx, err, fault.PhaseSent)
 		return nil, &o
 	}
-	return &Exchange{Response: resp, ctx: ctx, trace: t}, nil
+	return &Exchange{Response: resp, vendor: r.Vendor, ctx: ctx, trace: t}, nil
 }
 
 // Broken describes an error while the body was read. phase is how far the answer had come.
@@ -179,19 +182,8 @@ func (c *Client) Close() {
 	}
 }
 
-// requestIDHeaders are looked up in this order (reference/providers.md §2.3, 2026-11-30).
-var requestIDHeaders = []string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Ms-Request-Id",
-	"Mistral-Correlation-Id", "X-Generation-Id", "X-Fal-Request-Id", "Cf-Ray", "X-Amz-Cf-Id"}
-
-// RequestID is the provider's own id of a call.
-func RequestID(h http.Header) string {
-	for _, name := range requestIDHeaders {
-		if v := h.Get(name); v != "" && len(v) <= 200 {
-			return v
-		}
-	}
-	return ""
-}
+// RequestID is the provider's own id of the call; empty: it sent none.
+func (x *Exchange) RequestID() string { return fault.RequestID(x.vendor, x.Header.Get) }
 
 // ReadError reads at most fault.MaxErrorBody bytes of an error's body and gives the facts of the answer: status, hints,
 // request id and the words of the envelope. A body that cannot be read to its end is judged by what has arrived, unless
@@ -203,16 +195,14 @@ func (x *Exchange) ReadError(now time.Time) fault.Observation {
 			return o
 		}
 	}
-	o := x.Answered(now)
-	env, ok := fault.ParseEnvelope(string(body))
+	o := x.Answered()
+	env, ok := fault.ParseAnswer(string(body), x.Header.Get)
 	o.Parsed = ok
-	o.Type, o.Code, o.Details, o.Message, o.Param = env.Type, env.Code, env.Details, env.Message, env.Param
+	o.Read(env, x.Header.Get, now)
 	return o
 }
 
-// Answered gives the facts that the headers of an answer hold.
-func (x *Exchange) Answered(now time.Time) fault.Observation {
-	return fault.Observation{Status: x.StatusCode, Phase: fault.PhaseHeaders, Sent: true, Reused: x.trace.reused,
-		Hint: fault.HintFromHeaders(x.Header.Get, now), ShouldRetry: fault.ShouldRetryFromHeader(x.Header.Get("X-Should-Retry")),
-		RequestID: RequestID(x.Header)}
+// Answered gives the facts of the answer itself: its status, and how it came.
+func (x *Exchange) Answered() fault.Observation {
+	return fault.Observation{Status: x.StatusCode, Phase: fault.PhaseHeaders, Sent: true, Reused: x.trace.reused, RequestID: x.RequestID()}
 }
