@@ -17,6 +17,7 @@ import (
 	"spillway/internal/provider/openai"
 	upstream "spillway/internal/provider/wire"
 	"spillway/internal/retry"
+	"spillway/internal/route"
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
@@ -53,6 +54,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Health:    &breaker.Memory{},
 		Prices:    usage.Embedded(),
 		Shares:    &retry.Shares{},
+		Latencies: &route.Latencies{},
 		Recorder:  recorder,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

@@ -145,6 +145,9 @@ type Route struct {
 	// Region is the only one whose channels may serve the route; empty: any.
 	Region string
 
+	// Rank says what orders the channels of each model; empty: RankPriority.
+	Rank Rank
+
 	// Commit says when a stream is committed to one candidate.
 	Commit Commit
 	// PrefixTokens and PrefixTime bound what CommitPrefix holds back: whichever is reached first.
@@ -184,6 +187,19 @@ type Route struct {
 	// Expose limits what errors show of the providers behind the route.
 	Expose Expose
 }
+
+// Rank is what orders the channels of a model. Equals are drawn by weight.
+type Rank string
+
+// The ranks.
+const (
+	// RankPriority is the channels' own priority.
+	RankPriority Rank = "priority"
+	// RankLatency is the recent time to first content. A channel that was not seen yet comes first, to be seen.
+	RankLatency Rank = "latency"
+	// RankCost is the price. A channel whose price is not known comes last.
+	RankCost Rank = "cost"
+)
 
 // Commit is when a stream is committed to one candidate.
 type Commit string

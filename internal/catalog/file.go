@@ -77,6 +77,7 @@ type fileRoute struct {
 	Alias  string   `json:"alias" required:"" max:"128" doc:"The name that clients give as model."`
 	Models []string `json:"models" required:"" many:"50" doc:"Model ids, or provider/model, in the order of trying."`
 	Region string   `json:"region" max:"64" doc:"Data residency: only channels of this region serve the route."`
+	Rank   Rank     `json:"rank" oneof:"priority latency cost" default:"priority" doc:"What orders the channels of each model: their priority, the time to first content that this environment saw lately, or the price."`
 
 	Commit       Commit `json:"commit" default:"first_delta" doc:"When a stream is committed to one candidate: at the first content; after a prefix; or complete, when the whole answer is there and checked, so that every failure can still fall back."`
 	PrefixTokens int64  `json:"prefix_tokens" min:"0" max:"100000" doc:"With commit: prefix, commit after so many tokens."`

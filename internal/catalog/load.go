@@ -223,7 +223,7 @@ func (l *loader) route(at Path, r fileRoute) {
 			l.dangling(at.Member("models").Item(i), modelNames, "no channel serves %q%s", clip(m), didYouMean(m, keysOf(l.catalog.byModel)))
 		}
 	}
-	out := &Route{Alias: alias, Models: requested(r.Models), Region: r.Region}
+	out := &Route{Alias: alias, Models: requested(r.Models), Region: r.Region, Rank: r.Rank}
 	l.regionOf(at.Member("region"), r)
 	l.timing(at, r, out)
 	l.recovery(at, r, out)

@@ -143,7 +143,10 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
 	f := &found{cand: cand, permit: permit, choices: j.req.Choices, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
-	f.onContent = func() { g.report(permit, cand, breaker.Succeeded()) }
+	f.onContent = func() {
+		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
+		g.report(permit, cand, breaker.Succeeded())
+	}
 	stream := j.req.Stream || !cand.Channel.StreamAsClient
 	turn := j.turn(at)
 	if stream {

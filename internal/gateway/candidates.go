@@ -3,13 +3,17 @@ package gateway
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"spillway/internal/breaker"
+	"spillway/internal/catalog"
+	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/retry"
 	"spillway/internal/route"
+	"spillway/internal/usage"
 )
 
 // Health knows which candidates may be called now, from what became of earlier calls.
@@ -24,6 +28,24 @@ type Health interface {
 }
 
 var _ Health = (*breaker.Memory)(nil)
+
+// typicalOutput is the output, in tokens, at which channels are compared by cost.
+const typicalOutput = 500
+
+// ranking orders the channels of a model by recent latency or by the price of a request like this one.
+func (g *Gateway) ranking(r *chat.Request) route.Ranking {
+	return func(by catalog.Rank, ch *catalog.Channel) float64 {
+		if by == catalog.RankLatency {
+			return g.Latencies.Of(ch).Seconds()
+		}
+		like := chat.Usage{Prompt: usage.EstimateInput(r), Completion: typicalOutput}
+		c := g.Prices.Charge(ch.Provider.Prices, chat.ServedModel(ch.Model), like, time.Now())
+		if !c.Known() {
+			return math.Inf(1)
+		}
+		return float64(c.Cost)
+	}
+}
 
 // candidate is a candidate of the plan with what is known of its health.
 type candidate struct {

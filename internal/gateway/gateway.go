@@ -32,8 +32,10 @@ type Gateway struct {
 	Health    Health
 	Prices    usage.Table
 	// Shares bounds the retries and the fallbacks of each organization and route.
-	Shares   *retry.Shares
-	Recorder *telemetry.Recorder
+	Shares *retry.Shares
+	// Latencies know how fast channels were lately.
+	Latencies *route.Latencies
+	Recorder  *telemetry.Recorder
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
@@ -208,7 +210,7 @@ func (g *Gateway) parse(j *journey) *fault.Error {
 
 // plan lists the candidates.
 func (g *Gateway) plan(j *journey) *fault.Error {
-	p, err := route.Resolve(g.Catalog, j.caller.Organization, j.req, g.Random)
+	p, err := route.Resolve(g.Catalog, j.caller.Organization, j.req, g.Random, g.ranking(j.req))
 	if err != nil {
 		return err
 	}

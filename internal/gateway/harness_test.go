@@ -34,6 +34,7 @@ import (
 	"spillway/internal/provider/openai"
 	"spillway/internal/provider/wire"
 	"spillway/internal/retry"
+	"spillway/internal/route"
 	"spillway/internal/simulate"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
@@ -166,7 +167,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -18,13 +19,15 @@ type wholeCalls struct {
 	provider.Reply
 	policy  *fault.Policy
 	pending []pendingCall
+	size    int // of the arguments withheld so far
 	event   chat.Event
 	after   *chat.Event // an event that waits behind the calls it ends
 }
 
 type pendingCall struct {
-	choice int
-	call   chat.ToolDelta
+	choice    int
+	call      chat.ToolDelta
+	arguments []byte
 }
 
 // Next returns the next event without the parts of calls, or the calls that have become whole.
@@ -38,11 +41,14 @@ func (w *wholeCalls) Next() (*chat.Event, error) {
 		return nil, err
 	}
 	took := w.take(ev)
-	if ev.Finished() && len(w.pending) > 0 {
-		calls, err := w.release(ev)
-		if err != nil {
-			return nil, err
-		}
+	if w.size > maxWhole {
+		return nil, tooLarge(w.policy)
+	}
+	calls, err := w.release(ev)
+	if err != nil {
+		return nil, err
+	}
+	if calls != nil {
 		w.after = ev.Clone()
 		return calls, nil
 	}
@@ -71,30 +77,36 @@ func (w *wholeCalls) take(ev *chat.Event) (took bool) {
 }
 
 func (w *wholeCalls) add(choice int, t chat.ToolDelta) {
+	w.size += len(t.Arguments)
 	for i := range w.pending {
 		if p := &w.pending[i]; p.choice == choice && p.call.Index == t.Index {
-			p.call.Arguments += t.Arguments
+			p.arguments = append(p.arguments, t.Arguments...)
 			return
 		}
 	}
-	w.pending = append(w.pending, pendingCall{choice, t})
+	w.pending = append(w.pending, pendingCall{choice: choice, call: t, arguments: []byte(t.Arguments)})
 }
 
 var errUnreadableCall = errors.New("a tool call's arguments are not JSON")
 
-// release makes one event of all calls that wait.
+// release makes one event of the calls of the choices that an event ends; nil when there are none.
 func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 	w.event = chat.Event{ID: end.ID, Created: end.Created, Model: end.Model, Rebuilt: true}
+	rest := w.pending[:0]
 	for _, p := range w.pending {
-		if p.call.Arguments == "" {
-			p.call.Arguments = "{}"
+		if !slices.ContainsFunc(end.Deltas, func(d chat.Delta) bool { return d.Choice == p.choice && d.Finish != "" }) {
+			rest = append(rest, p)
+			continue
 		}
+		p.call.Arguments = cmp.Or(string(p.arguments), "{}")
 		if !gjson.Valid(p.call.Arguments) {
 			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
 				Cause: errUnreadableCall})
 		}
 		w.event.Deltas = append(w.event.Deltas, chat.Delta{Choice: p.choice, Tools: []chat.ToolDelta{p.call}})
 	}
-	w.pending = nil
+	if w.pending = rest; len(w.event.Deltas) == 0 {
+		return nil, nil
+	}
 	return &w.event, nil
 }

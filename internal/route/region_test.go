@@ -49,7 +49,7 @@ func TestRegion(t *testing.T) {
 	}
 	for sentence, test := range tests {
 		t.Run(sentence, func(t *testing.T) {
-			plan, refused := route.Resolve(c, c.Organizations[test.organization], &chat.Request{Models: test.models}, func() float64 { return 0.5 })
+			plan, refused := route.Resolve(c, c.Organizations[test.organization], &chat.Request{Models: test.models}, func() float64 { return 0.5 }, nil)
 			require.Nil(t, refused)
 			assert.Equal(t, test.want, plan.String())
 		})

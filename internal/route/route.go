@@ -66,14 +66,18 @@ func (p *Plan) String() string {
 
 var direct = &catalog.Route{}
 
-// Resolve makes the plan of a request for an organization. random draws numbers in [0, 1) for the share of equals.
+// Ranking gives a channel's place among the channels of its model, lowest first, for a rank that is not its priority.
+type Ranking func(catalog.Rank, *catalog.Channel) float64
+
+// Resolve makes the plan of a request for an organization. random draws numbers in [0, 1) for the share of equals;
+// ranking serves routes that order channels by what they cost or how fast they are.
 //
 // The order is: the requested models, each model's channels, each channel's credentials with the organization's own
 // first, and at last the organization's default model. A channel that serves only those who bring their own key ends
 // the list of its model and bars the default model.
-func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, random func() float64) (*Plan, *fault.Error) {
+func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, random func() float64, ranking Ranking) (*Plan, *fault.Error) {
 	p := &Plan{Policy: direct, Route: string(r.Models[0])}
-	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random}
+	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random, ranking: ranking}
 	b.needs.In(org.Region)
 	for i, m := range r.Models {
 		channels, policy := expand(c, org, m)
@@ -117,6 +121,7 @@ type builder struct {
 	needs   Needs
 	seen    map[*catalog.Channel]bool // among the candidates
 	random  func() float64
+	ranking Ranking
 	// byokOnly says that a channel was added that serves only those who bring their own key.
 	byokOnly bool
 }
@@ -132,7 +137,7 @@ func (b *builder) allows(m chat.RequestedModel, channels []choice) bool {
 // models adds the channels of each model in turn.
 func (b *builder) models(all []choice) {
 	for _, ofModel := range all {
-		ordered := order(ofModel.channels, b.random)
+		ordered := b.order(ofModel)
 		if own := slices.DeleteFunc(slices.Clone(ordered), func(c *catalog.Channel) bool { return !c.BYOKOnly || !b.bringsKey(c) }); len(own) > 0 {
 			for _, ch := range ordered {
 				if !slices.Contains(own, ch) {
@@ -220,7 +225,8 @@ func unknownModel(r *chat.Request, i int) *fault.Error {
 // A choice is a model that a name stands for.
 type choice struct {
 	channels []*catalog.Channel
-	region   string // of the route that names the model
+	region   string       // of the route that names the model
+	rank     catalog.Rank // likewise
 }
 
 // expand resolves a requested name into the models it stands for, in order; nil when the name is unknown.
@@ -238,7 +244,7 @@ func expand(c *catalog.Catalog, org *catalog.Organization, m chat.RequestedModel
 	if r := c.Routes[m]; r != nil {
 		all := make([]choice, 0, len(r.Models))
 		for _, own := range r.Models {
-			all = append(all, choice{c.ByModel(own), r.Region})
+			all = append(all, choice{c.ByModel(own), r.Region, r.Rank})
 		}
 		return all, r
 	}
@@ -261,10 +267,15 @@ func (p *Plan) prefer(name string) {
 	slices.SortStableFunc(p.Considered, func(a, b Considered) int { return front(is, a.Channel, b.Channel) })
 }
 
-// order sorts the channels of one model by priority and draws equals by weight.
-func order(channels []*catalog.Channel, random func() float64) []*catalog.Channel {
-	out := drawn(channels, func(c *catalog.Channel) float64 { return c.Weight }, random)
-	slices.SortStableFunc(out, func(a, b *catalog.Channel) int { return cmp.Compare(a.Priority, b.Priority) })
+// order sorts the channels of one model by priority, or as its route ranks them, and draws equals by weight.
+func (b *builder) order(m choice) []*catalog.Channel {
+	out := drawn(m.channels, func(c *catalog.Channel) float64 { return c.Weight }, b.random)
+	if m.rank == "" || m.rank == catalog.RankPriority {
+		slices.SortStableFunc(out, func(x, y *catalog.Channel) int { return cmp.Compare(x.Priority, y.Priority) })
+		return out
+	}
+	out = slices.Clone(out) // drawn may give the catalog's own slice
+	slices.SortStableFunc(out, func(x, y *catalog.Channel) int { return cmp.Compare(b.ranking(m.rank, x), b.ranking(m.rank, y)) })
 	return out
 }
 

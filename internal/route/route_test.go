@@ -128,7 +128,7 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(test.request)
 			require.NoError(t, err)
-			p, refused := route.Resolve(c, c.Organizations[test.org], test.request, middle)
+			p, refused := route.Resolve(c, c.Organizations[test.org], test.request, middle, nil)
 			require.Nil(t, refused)
 			assert.Equal(t, test.considered, p.String(), "X-LLM-Routing-Reason")
 			assert.Equal(t, test.candidates, credentials(p))
@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 		"an alias of an allowed model": {"one", models("shadow"), fault.Error{Code: fault.ModelNotAllowed, Param: "model", Message: "this key may not call the requested model"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, refused := route.Resolve(c, c.Organizations[test.org], test.request, middle)
+			p, refused := route.Resolve(c, c.Organizations[test.org], test.request, middle, nil)
 			assert.Nil(t, p)
 			require.NotNil(t, refused)
 			assert.Equal(t, &test.want, refused)
@@ -184,7 +184,7 @@ func TestRouteAndPolicy(t *testing.T) {
 		"provider/model is called as it is": {models("q/fast"), "q/fast", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, refused := route.Resolve(c, c.Organizations["all"], test.request, middle)
+			p, refused := route.Resolve(c, c.Organizations["all"], test.request, middle, nil)
 			require.Nil(t, refused)
 			assert.Equal(t, test.route, p.Route)
 			assert.Equal(t, test.idle, p.Policy.Idle.Seconds())
@@ -232,7 +232,7 @@ func TestNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.request.Models = []chat.RequestedModel{"m"}
-			p, refused := route.Resolve(c, c.Organizations["all"], &test.request, middle)
+			p, refused := route.Resolve(c, c.Organizations["all"], &test.request, middle, nil)
 			require.Nil(t, refused)
 			needed := map[string]bool{}
 			for _, f := range strings.Fields(test.needs) {
@@ -271,14 +271,14 @@ func TestSizes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := models("slow")
 			r.MaxTokens, r.Messages = test.output, text(test.bytes)
-			p, refused := route.Resolve(c, c.Organizations["all"], r, middle)
+			p, refused := route.Resolve(c, c.Organizations["all"], r, middle, nil)
 			require.Nil(t, refused)
 			assert.Equal(t, test.want, p.String())
 		})
 	}
 	r := models("fast")
 	r.MaxTokens, r.Messages = math.MaxInt32, text(10_000)
-	p, refused := route.Resolve(c, c.Organizations["all"], r, middle)
+	p, refused := route.Resolve(c, c.Organizations["all"], r, middle, nil)
 	require.Nil(t, refused)
 	assert.Len(t, p.Candidates, 4, "what is not declared limits nothing")
 }
@@ -297,7 +297,7 @@ func TestWeights(t *testing.T) {
 	const n = 20_000
 	first, second, key := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for range n {
-		p, refused := route.Resolve(c, c.Organizations["all"], models("m"), random)
+		p, refused := route.Resolve(c, c.Organizations["all"], models("m"), random, nil)
 		require.Nil(t, refused)
 		first[p.Considered[0].Channel]++
 		if p.Considered[0].Channel == "a" {
@@ -332,7 +332,7 @@ func TestPlansHold(t *testing.T) {
 			Choices: rapid.IntRange(1, 2).Draw(t, "n"), Stream: rapid.Bool().Draw(t, "stream")}
 		org := c.Organizations[rapid.SampledFrom(orgs).Draw(t, "organization")]
 		seed := rapid.Uint64().Draw(t, "seed")
-		p, refused := route.Resolve(c, org, r, rand.New(rand.NewPCG(seed, 0)).Float64)
+		p, refused := route.Resolve(c, org, r, rand.New(rand.NewPCG(seed, 0)).Float64, nil)
 		if refused != nil {
 			assert.Nil(t, p)
 			return
@@ -358,7 +358,7 @@ func TestPlansHold(t *testing.T) {
 			}
 		}
 		r.Prefer = rapid.SampledFrom(channels).Draw(t, "prefer")
-		preferred, refused := route.Resolve(c, org, r, rand.New(rand.NewPCG(seed, 0)).Float64)
+		preferred, refused := route.Resolve(c, org, r, rand.New(rand.NewPCG(seed, 0)).Float64, nil)
 		require.Nil(t, refused)
 		assert.ElementsMatch(t, p.Candidates, preferred.Candidates)
 		assert.ElementsMatch(t, p.Considered, preferred.Considered)
