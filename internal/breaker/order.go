@@ -66,3 +66,14 @@ func (o order) row() int {
 
 // unanswered counts the calls that are still on their way.
 func (o order) unanswered() int { return bits.OnesCount64(o.pending) }
+
+// doubtful reports whether, of the calls that have been judged, the one that began last failed.
+func (o order) doubtful() bool {
+	known := o.pending | o.void
+	for i := range min(o.last-o.since, orderLength) {
+		if bit := uint64(1) << i; known&bit == 0 {
+			return o.failed&bit != 0
+		}
+	}
+	return false
+}

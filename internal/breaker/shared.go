@@ -49,6 +49,10 @@ func (c Circuit) Merge(reported []Bucket, now time.Time) Circuit {
 // Watched reports whether a failure has made the environments report their successes.
 func (c Circuit) Watched(now time.Time) bool { return now.Before(c.WatchUntil) }
 
+// Doubtful reports whether the latest call this environment knows of, by when it began, failed. Then it reads the snapshot
+// before the next call, whatever its age: the others may have opened the circuit by now.
+func (c Circuit) Doubtful() bool { return c.order.doubtful() }
+
 // Plain reports whether a snapshot leaves the circuit out.
 func (c Circuit) Plain(now time.Time) bool { return c.State == Closed && !c.Watched(now) }
 

@@ -40,16 +40,16 @@ type world struct {
 	store    *store
 	envs     []*environment
 	queue    queue
-	calls    []call
-	changes  []breaker.Transition
-	probes   int // on their way
-	maxProbe int
+
+	// the run's record
+	calls              []call
+	changes            []breaker.Transition
+	probes, mostProbes int // on their way: now, and at most
 }
 
 // call is one call of the primary, as the run's record has it.
 type call struct {
 	began, ended time.Time
-	probe, ok    bool
 }
 
 // event is something that is due.
@@ -122,15 +122,13 @@ type environment struct {
 	owed    breaker.Owed
 	readAt  time.Time
 	reading bool
-	// doubtful: the latest call known here failed.
-	doubtful bool
 }
 
 // request is one client request: the primary, once more if that is allowed, and then the fallback, which is not our
 // concern here.
 func (e *environment) request() {
 	switch age := e.world.now.Sub(e.readAt); {
-	case age > breaker.SnapshotFresh, e.doubtful:
+	case age > breaker.SnapshotFresh, e.circuit.Doubtful():
 		e.read()
 	case age > refreshAfter && !e.reading:
 		e.reading = true
@@ -174,11 +172,11 @@ func (e *environment) try(retries int) {
 			return
 		}
 		w.probes++
-		w.maxProbe = max(w.maxProbe, w.probes)
+		w.mostProbes = max(w.mostProbes, w.probes)
 	}
 	a := e.circuit.Attempt(w.now)
 	ok, takes := w.outcome()
-	w.calls = append(w.calls, call{began: w.now, ended: w.now.Add(takes), probe: a.Lease != 0, ok: ok})
+	w.calls = append(w.calls, call{began: w.now, ended: w.now.Add(takes)})
 	w.after(takes, func() {
 		if a.Lease != 0 {
 			w.probes--
@@ -203,7 +201,6 @@ func (e *environment) succeeded(a breaker.Attempt) {
 	if e.circuit.State != breaker.Closed {
 		return
 	}
-	e.doubtful = false
 	e.circuit, _ = e.circuit.Next(breaker.Success{Attempt: a}, w.now, 0)
 	e.owed = e.owed.Saw(w.now, 1, 0)
 	if e.owed.Due(w.now, e.circuit.Watched(w.now)) {
@@ -222,7 +219,6 @@ func (e *environment) failed(a breaker.Attempt) {
 	if e.circuit.State != breaker.Closed || !a.Began.After(e.circuit.OpenedAt) {
 		return
 	}
-	e.doubtful = true
 	e.circuit = e.circuit.Count(f, w.now)
 	e.owed = e.owed.Saw(w.now, 1, 1)
 	shared := e.tell()
@@ -271,13 +267,11 @@ var theKey = breaker.Key{Provider: "primary"}
 type store struct {
 	circuit breaker.Circuit
 	now     func() time.Time
-	tells   int
 }
 
 var _ breaker.Store = (*store)(nil)
 
 func (s *store) Tell(_ context.Context, _ breaker.Key, reported []breaker.Bucket, now time.Time) (breaker.Circuit, error) {
-	s.tells++
 	s.circuit = s.circuit.Merge(reported, now)
 	return s.circuit, nil
 }
