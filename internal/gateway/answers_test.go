@@ -37,7 +37,8 @@ var answers = map[string]struct {
 		plainBody(`{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"content_filter"}`)},
 	"a refusal": {"", []string{alpha.role(), alpha.delta(`{"refusal":"I "}`, ""), alpha.delta(`{"refusal":"won't"}`, ""), alpha.finish("stop"), alpha.usage(), done},
 		plainBody(`{"index":0,"message":{"role":"assistant","content":null,"refusal":"I won't"},"logprobs":null,"finish_reason":"stop"}`)},
-	"surfaced reasoning": {"", []string{alpha.role(), alpha.delta(`{"reasoning_content":"hm "}`, ""), alpha.delta(`{"reasoning_content":"well"}`, ""), alpha.text("ok"), alpha.finish("length"), alpha.usage(), done},
+	"surfaced reasoning": {"", []string{alpha.role(), alpha.delta(`{"reasoning_content":"hm "}`, ""), alpha.delta(`{"reasoning_content":"well"}`, ""),
+		alpha.text("ok"), alpha.finish("length"), alpha.usage(), done},
 		plainBody(`{"index":0,"message":{"role":"assistant","content":"ok","refusal":null,"reasoning_content":"hm well"},"logprobs":null,"finish_reason":"length"}`)},
 	"two tool calls": {tools, []string{alpha.role(),
 		alpha.delta(`{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}`, ""),
@@ -217,12 +218,15 @@ func TestServersThatAreAlmostTheSame(t *testing.T) {
 		rows[name] = r
 	}
 	add("calls without index (B25 a)", called(`{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":"}}`, `{"function":{"arguments":"1}"}}`), calls(oneCall))
-	add("calls without index, a new id opens one (B25 b)", called(`{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}`, `{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}`), calls(twoCalls))
-	add("the id in every fragment (B25 c)", called(`{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":"}}`, `{"id":"c1","type":"function","function":{"name":"f","arguments":"1}"}}`), calls(oneCall))
+	add("calls without index, a new id opens one (B25 b)", called(`{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}`,
+		`{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}`), calls(twoCalls))
+	add("the id in every fragment (B25 c)", called(`{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":"}}`,
+		`{"id":"c1","type":"function","function":{"name":"f","arguments":"1}"}}`), calls(oneCall))
 	add("arguments as an object", called(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}}`), func(t *testing.T, o outcome) {
 		assert.JSONEq(t, `{"x":1}`, gjson.Get(o.assembled(t), "choices.0.message.tool_calls.0.function.arguments").Str)
 	})
-	add("arguments as an object, in one body", one(body(plainBody(`{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}}]},"finish_reason":"tool_calls"}`))),
+	add("arguments as an object, in one body", one(body(plainBody(`{"index":0,"message":{"role":"assistant","content":null,`+
+		`"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}}]},"finish_reason":"tool_calls"}`))),
 		func(t *testing.T, o outcome) {
 			assert.JSONEq(t, `{"x":1}`, gjson.Get(o.assembled(t), "choices.0.message.tool_calls.0.function.arguments").Str)
 		})
@@ -232,7 +236,8 @@ func TestServersThatAreAlmostTheSame(t *testing.T) {
 	add("a foreign word for the end, in one body", one(body(plainBody(`{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"eos"}`))), func(t *testing.T, o outcome) {
 		assert.Contains(t, o.body, `"finish_reason":"stop","native_finish_reason":"eos"`)
 	})
-	add("the role in every frame", one(stream(alpha.delta(`{"role":"assistant","content":"x"}`, ""), alpha.delta(`{"role":"assistant","content":"y"}`, ""), alpha.delta(`{"role":"assistant"}`, "stop"), done)), nil)
+	add("the role in every frame", one(stream(alpha.delta(`{"role":"assistant","content":"x"}`, ""), alpha.delta(`{"role":"assistant","content":"y"}`, ""),
+		alpha.delta(`{"role":"assistant"}`, "stop"), done)), nil)
 	add("the role in no frame", one(stream(alpha.text("x"), alpha.text("y"), alpha.finish("stop"), done)), nil)
 	add("content in parts", one(stream(alpha.role(), alpha.delta(`{"content":[{"type":"text","text":"x"}]}`, ""), alpha.finish("stop"), done)), func(t *testing.T, o outcome) {
 		assert.Equal(t, "x", o.text(t))
@@ -259,6 +264,27 @@ func TestServersThatAreAlmostTheSame(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnswersPassThrough: a client gets what a provider of its dialect adds, but no error member, not even null.
+func TestAnswersPassThrough(t *testing.T) {
+	run(t, map[string]row{
+		"in a stream": {stream: true, a: one(stream(alpha.role(),
+			`{"error":null,"new":1.50,"choices":[{"index":0,"delta":{"content":"x","annotations":[{"a":1}]},"odd":{"b":[2]}}]}`, alpha.finish("stop"), done)),
+			trace: "A", classes: "ok", text: "x", check: func(t *testing.T, o outcome) {
+				chunk := gjson.Parse(o.payloads(t)[1])
+				assert.Equal(t, "1.50", chunk.Get("new").Raw)
+				assert.Equal(t, `[{"a":1}]`, chunk.Get("choices.0.delta.annotations").Raw)
+				assert.Equal(t, `{"b":[2]}`, chunk.Get("choices.0.odd").Raw)
+			}},
+		"in one body": {settings: settings{a: `"upstream_stream": "as_client"`}, trace: "A", classes: "ok", text: "x",
+			a: one(body(`{"error":null,"new":1.50,"choices":[{"index":0,"message":{"role":"assistant","content":"x","annotations":[{"a":1}]},"finish_reason":"stop","odd":{"b":[2]}}]}`)),
+			check: func(t *testing.T, o outcome) {
+				assert.Equal(t, "1.50", gjson.Get(o.body, "new").Raw)
+				assert.Equal(t, `[{"a":1}]`, gjson.Get(o.body, "choices.0.message.annotations").Raw)
+				assert.Equal(t, `{"b":[2]}`, gjson.Get(o.body, "choices.0.odd").Raw)
+			}},
+	})
 }
 
 // TestSeveralChoices: a stream is over when every choice is, and not before.

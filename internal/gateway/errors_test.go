@@ -164,6 +164,8 @@ func TestWhatAnErrorSaysOfComingBack(t *testing.T) {
 		}
 		rows[name] = r
 	}
+	rows["a hint that has passed"] = row{model: "alone", a: twice(limited("0")), trace: "A 150ms A", classes: "rate_limited rate_limited",
+		status: 429, code: "provider_rate_limited", class: "rate_limited", provider: "alpha", headers: again("1")}
 	rows["the shortest hint counts, whoever gave it"] = row{a: one(limited("7")), b: one(limited("20")), trace: "A B",
 		classes: "rate_limited rate_limited", status: 429, code: "provider_rate_limited", class: "rate_limited", provider: "beta", headers: again("7")}
 	rows["a hint counts from when it was given"] = row{a: one(limited("60")), b: one(late(9*time.Second, limited("600"))), trace: "A B",
@@ -224,7 +226,8 @@ func TestOurOwnRefusals(t *testing.T) {
 		"no model":                    {request{body: `{"messages":[{"role":"user","content":"x"}]}`}, 400, "validation_failed", "model"},
 		"no messages":                 {request{body: `{"model":"fast"}`}, 400, "validation_failed", "messages"},
 		"an unknown role":             {request{body: `{"model":"fast","messages":[{"role":"` + prompt + `","content":"x"}]}`}, 400, "validation_failed", "messages[0].role"},
-		"a tool call without its answer": {request{body: `{"model":"fast","messages":[{"role":"assistant","tool_calls":[{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"x"}]}`},
+		"a tool call without its answer": {request{body: `{"model":"fast","messages":[` +
+			`{"role":"assistant","tool_calls":[{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"x"}]}`},
 			400, "validation_failed", "messages[0].tool_calls[0]"},
 		"a tool message without its call": {request{body: `{"model":"fast","messages":[{"role":"tool","tool_call_id":"c9","content":"x"}]}`}, 400, "validation_failed", "messages[0].tool_call_id"},
 		"stream options without a stream": {request{body: strings.Replace(ask, `"model"`, `"stream_options":{"include_usage":true},"model"`, 1)}, 400, "validation_failed", "stream_options"},

@@ -359,7 +359,7 @@ func (w *world) do(t *testing.T, r request) outcome {
 	return o
 }
 
-func (w *world) serve(c *client, r *http.Request) (aborted bool) {
+func (w *world) serve(c http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			if v != http.ErrAbortHandler {

@@ -2,6 +2,9 @@ package gateway_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +45,23 @@ func (r *fragileReply) Next() (*chat.Event, error) {
 		_ = calls[len(calls)] // a fault of the runtime, as a decoder could have it
 	}
 	return r.Reply.Next()
+}
+
+// fragileClient panics when a byte reaches it.
+type fragileClient struct{ *client }
+
+func (fragileClient) Write([]byte) (int, error) { panic("the writer failed") }
+
+// TestAPanicWithinAPlainAnswerCutsIt: when the status line may be out, the connection is aborted, so that nobody takes
+// what came for an answer.
+func TestAPanicWithinAPlainAnswerCutsIt(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		w.provider.Script("a-1", alpha.says("Hello"))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(row{}.body()))
+		r.Header.Set("Authorization", "Bearer "+clientKey)
+		assert.True(t, w.serve(fragileClient{&client{header: http.Header{}}}, r), "the connection is cut")
+		assert.Contains(t, w.records.String(), `"outcome":"internal_error"`)
+	})
 }
 
 // fragileDialect panics when it renders a plain answer.

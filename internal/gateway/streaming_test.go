@@ -44,14 +44,20 @@ func TestTheFirstContentCommits(t *testing.T) {
 				assert.Equal(t, beta.model, o.header.Get("X-LLM-Model"))
 			}}
 	}
-	long := make([]string, 0, 80)
-	for range 70 {
-		long = append(long, alpha.frame(`[{"index":0,"delta":{"content":""},"finish_reason":null}],"padding":"`+strings.Repeat("x", 4300)+`"`, ""))
+	// broken is a stream that breaks at a frame that was content.
+	broken := func(frame string) row {
+		return row{stream: true, a: one(cut(alpha.role(), frame)), trace: "A", classes: "network", ends: "provider_disconnect"}
 	}
-	unforwarded := make([]string, 0, 80)
-	for range 70 {
-		unforwarded = append(unforwarded, alpha.frame(`[],"padding":"`+strings.Repeat("x", 4300)+`"`, ""))
+	// padded are n frames without content, of the size.
+	padded := func(n, size int, choices string) []string {
+		out := make([]string, n)
+		for i := range out {
+			out[i] = alpha.frame(choices+`,"padding":"`+strings.Repeat("x", size)+`"`, "")
+		}
+		return out
 	}
+	const empty = `[{"index":0,"delta":{"content":""},"finish_reason":null}]`
+	long := padded(70, 4300, empty)
 	slow := simulate.Reply{Stream: []simulate.Chunk{
 		{After: 100 * time.Millisecond, Data: "data: " + alpha.role() + "\n\n"},
 		{After: 1400 * time.Millisecond, Data: "data: " + alpha.text("late") + "\n\n"},
@@ -77,15 +83,9 @@ func TestTheFirstContentCommits(t *testing.T) {
 				assert.InDelta(t, 1500, o.answering(t).FirstContent, 0.001)
 			},
 		},
-		"a role and the end of the connection (B19 d)": func() row {
-			r := takenBack(cut(alpha.role()), "bad_response")
-			check := r.check
-			r.check = func(t *testing.T, o outcome) {
-				check(t, o)
-				assert.Zero(t, o.of("attempt_finished")[0].FirstContent, "no time to the first token")
-			}
-			return r
-		}(),
+		"a role and the end of the connection (B19 d)": withCheck(takenBack(cut(alpha.role()), "bad_response"), func(t *testing.T, o outcome) {
+			assert.Zero(t, o.of("attempt_finished")[0].FirstContent, "no time to the first token")
+		}),
 		"headers and the end of the connection (F32)": takenBack(cut(), "bad_response"),
 		"what is held back is bounded (B19 e)": {
 			stream: true, a: one(stream(append(long, alpha.text("x"), alpha.finish("stop"), done)...)), trace: "A", classes: "ok", text: "x",
@@ -95,14 +95,20 @@ func TestTheFirstContentCommits(t *testing.T) {
 				assert.Less(t, strings.LastIndex(o.body, "padding"), strings.Index(o.body, `"content":"x"`))
 			},
 		},
-		"past the bound there is no way back (B19 e)": {
-			stream: true, a: one(cut(long...)), trace: "A", classes: "bad_response", text: "", ends: "stream_interrupted",
-		},
-		"what is not forwarded is not held back (B19 e)": takenBack(cut(unforwarded...), "bad_response"),
-		"a refusal is content":                           {stream: true, a: one(cut(alpha.role(), alpha.delta(`{"refusal":"no"}`, ""))), trace: "A", classes: "network", ends: "provider_disconnect"},
-		"surfaced reasoning is content":                  {stream: true, a: one(cut(alpha.role(), alpha.delta(`{"reasoning_content":"hm"}`, ""))), trace: "A", classes: "network", ends: "provider_disconnect"},
-		"a call with a name is content":                  {stream: true, a: one(cut(alpha.role(), alpha.delta(`{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}`, ""))), trace: "A", classes: "network", ends: "provider_disconnect"},
-		"a legitimate end is content":                    {stream: true, a: one(stream(alpha.role(), alpha.finish("stop"), done)), trace: "A", classes: "ok"},
+		"past the bound of frames there is no way back (B19 e)": {stream: true, a: one(cut(padded(65, 10, empty)...)), trace: "A", classes: "bad_response", ends: "stream_interrupted"},
+		"past the bound of bytes there is no way back (B19 e)":  {stream: true, a: one(cut(padded(14, 20_000, empty)...)), trace: "A", classes: "bad_response", ends: "stream_interrupted"},
+		"up to the bounds there is one (B19 e)":                 takenBack(cut(padded(64, 3800, empty)...), "bad_response"),
+		"what is not forwarded does not count (B19 e)":          takenBack(cut(padded(70, 4300, "[]")...), "bad_response"),
+		"time to the first token behind the bound is that to the first content too": withCheck(row{stream: true, a: one(func() simulate.Reply {
+			r := stream(append(padded(65, 10, empty), alpha.text("x"), alpha.finish("stop"), done)...)
+			r.Stream[65].After = time.Second
+			return r
+		}()), trace: "A", classes: "ok", text: "x"},
+			func(t *testing.T, o outcome) { assert.InDelta(t, 1000, o.answering(t).FirstContent, 0.001) }),
+		"a refusal is content":          broken(alpha.delta(`{"refusal":"no"}`, "")),
+		"surfaced reasoning is content": broken(alpha.delta(`{"reasoning_content":"hm"}`, "")),
+		"a call with a name is content": broken(alpha.delta(`{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}`, "")),
+		"a legitimate end is content":   {stream: true, a: one(stream(alpha.role(), alpha.finish("stop"), done)), trace: "A", classes: "ok"},
 	})
 }
 
@@ -194,11 +200,12 @@ func TestUsage(t *testing.T) {
 		"in a chunk with an empty delta (B21 b)":      {ok(alpha.finish("stop"), alpha.frame(`[{"index":0,"delta":{}}]`, `{"completion_tokens":8}`), done), estimated, 8},
 		"after prompt filter results (B21 c)": {stream(`{"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[{"prompt_index":0}]}`,
 			alpha.role(), alpha.text("ok"), alpha.finish("stop"), alpha.usage(), done), 7, 2},
-		"after a choice without delta (B21 d)":           {ok(alpha.frame(`[{"index":0,"finish_reason":null}]`, ""), alpha.finish("stop"), alpha.usage(), done), 7, 2},
-		"an end without delta":                           {ok(alpha.frame(`[{"index":0,"finish_reason":"stop"}]`, ""), alpha.usage(), done), 7, 2},
-		"a first choice without delta":                   {stream(alpha.frame(`[{"index":0}]`, ""), alpha.text("ok"), alpha.finish("stop"), alpha.usage(), done), 7, 2},
-		"without choices at all (B21 e)":                 {ok(alpha.finish("stop"), `{"usage":`+eight+`}`, done), 4, 8},
-		"in every chunk, growing: the last counts":       {stream(said("o", `{"prompt_tokens":4,"completion_tokens":1}`), said("k", `{"prompt_tokens":4,"completion_tokens":2}`), stop(`{"prompt_tokens":4,"completion_tokens":3}`), done), 4, 3},
+		"after a choice without delta (B21 d)": {ok(alpha.frame(`[{"index":0,"finish_reason":null}]`, ""), alpha.finish("stop"), alpha.usage(), done), 7, 2},
+		"an end without delta":                 {ok(alpha.frame(`[{"index":0,"finish_reason":"stop"}]`, ""), alpha.usage(), done), 7, 2},
+		"a first choice without delta":         {stream(alpha.frame(`[{"index":0}]`, ""), alpha.text("ok"), alpha.finish("stop"), alpha.usage(), done), 7, 2},
+		"without choices at all (B21 e)":       {ok(alpha.finish("stop"), `{"usage":`+eight+`}`, done), 4, 8},
+		"in every chunk, growing: the last counts": {stream(said("o", `{"prompt_tokens":4,"completion_tokens":1}`), said("k", `{"prompt_tokens":4,"completion_tokens":2}`),
+			stop(`{"prompt_tokens":4,"completion_tokens":3}`), done), 4, 3},
 		"the prompt's at the start, the rest at the end": {stream(said("ok", `{"prompt_tokens":4,"completion_tokens":0}`), alpha.finish("stop"), alpha.frame(`[]`, eight), done), 4, 8},
 		"null until the end":                             {stream(said("ok", "null"), stop("null"), alpha.frame(`[]`, eight), done), 4, 8},
 		"an end that is said twice":                      {ok(alpha.finish("stop"), stop(eight), done), 4, 8},
@@ -207,6 +214,7 @@ func TestUsage(t *testing.T) {
 	for name, tt := range tests {
 		r := row{a: one(tt.a), trace: "A", classes: "ok", text: "ok", check: func(t *testing.T, o outcome) {
 			assert.Equal(t, "true", o.upstream(0).Get("stream_options.include_usage").Raw, "usage is asked for upstream")
+			assert.Equal(t, 1, strings.Count(o.calls[0].body, `"stream_options"`), "stream_options go upstream once")
 			if tt.prompt == estimated {
 				assert.Positive(t, o.answering(t).PromptTokens, "prompt_tokens of the record")
 			} else {
@@ -336,14 +344,18 @@ func TestKeepAlive(t *testing.T) {
 	aliveAt := func(want ...time.Duration) func(*testing.T, outcome) {
 		return func(t *testing.T, o outcome) { assert.Equal(t, want, o.alive()) }
 	}
-	patient := settings{a: `"first_content_ms": 60000`}
+	silent := row{stream: true, settings: settings{a: `"first_content_ms": 60000`}, a: one(slowly(50 * s)), trace: "A", classes: "ok", text: "x"}
+	plain := silent
+	plain.stream = false
+	chatty := slowly(0, s)
+	chatty.Stream[1].Data += ": theirs\n\n"
 	run(t, map[string]row{
 		"every 15 s of silence":                      {stream: true, a: one(slowly(0, 50*s)), trace: "A", classes: "ok", text: "xx", check: aliveAt(15*s, 30*s, 45*s)},
 		"counted from the last content":              {stream: true, a: one(slowly(0, 10*s, 14*s, 16*s)), trace: "A", classes: "ok", text: "xxxx", check: aliveAt(39 * s)},
 		"not while it speaks":                        {stream: true, a: one(slowly(0, 14*s, 14*s, 14*s)), trace: "A", classes: "ok", text: "xxxx", check: aliveAt()},
-		"never before the first content":             {stream: true, settings: patient, a: one(slowly(50 * s)), trace: "A", classes: "ok", text: "x", check: func(t *testing.T, o outcome) { aliveAt()(t, o); committedAt(50*s)(t, o) }},
-		"never for a plain client":                   {settings: patient, a: one(slowly(50 * s)), trace: "A", classes: "ok", text: "x", check: func(t *testing.T, o outcome) { assert.NotContains(t, o.body, "ka") }},
-		"comments of the provider are not passed on": {stream: true, a: one(func() simulate.Reply { r := slowly(0, s); r.Stream[1].Data += ": theirs\n\n"; return r }()), trace: "A", classes: "ok", text: "xx", check: aliveAt()},
+		"never before the first content":             withCheck(withCheck(silent, aliveAt()), committedAt(50*s)),
+		"never for a plain client":                   withCheck(plain, func(t *testing.T, o outcome) { assert.NotContains(t, o.body, ": ka") }),
+		"comments of the provider are not passed on": {stream: true, a: one(chatty), trace: "A", classes: "ok", text: "xx", check: aliveAt()},
 		"they do not keep an idle stream": {stream: true, settings: settings{route: `"idle_ms": 40000`}, a: one(slowly(0, 50*s)), trace: "A", classes: "timeout", text: "x",
 			ends: "stream_interrupted", returned: 40 * s, check: aliveAt(15*s, 30*s)},
 	})

@@ -1,6 +1,10 @@
 package gateway_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,4 +149,27 @@ func TestAKeptConnectionThatDiedIsReplacedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheReplayHasANewConnection: where one kept connection died the others may be dead as well, so the replay takes none
+// of them.
+func TestTheReplayHasANewConnection(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		held := late(time.Second, alpha.says("first"))
+		w.provider.Script("a-1", held, held, noAnswer(), alpha.says("second"))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(row{}.body()))
+				r.Header.Set("Authorization", "Bearer "+clientKey)
+				w.serve(&client{header: http.Header{}, start: time.Now()}, r)
+			})
+		}
+		both.Wait()
+		o := w.do(t, request{body: row{}.body()})
+		row{trace: "A A", classes: "network ok", text: "second"}.judge(t, o)
+		assert.LessOrEqual(t, o.calls[0].conn, 2, "the first call takes a kept connection")
+		assert.Greater(t, o.calls[1].conn, 2, "its replay takes a new one")
+		assert.Empty(t, w.provider.Unexpected())
+	})
 }
