@@ -111,15 +111,6 @@ func (r *row) problems() (found []error) {
 	return found
 }
 
-// ownProblems are those of a route's row: beside the common ones, a class that says what happened on our side.
-func (p *Policy) ownProblems(r row) []error {
-	problems := r.problems()
-	if r.Class.Known() && p.Rule(r.Class).Action == Stop {
-		problems = append(problems, fmt.Errorf("class %q is nothing that a provider can answer", r.Class))
-	}
-	return problems
-}
-
 func (c *check) sentence(row sentenceRow, rules map[Class]classRow) {
 	at := fmt.Sprintf("sentence %q", row.Sentence)
 	for _, class := range []Class{row.Within, row.Class} {

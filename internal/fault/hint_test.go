@@ -111,6 +111,8 @@ func TestHintFromText(t *testing.T) {
 		"Please try again in a minute.":                -1,
 		"Please try again in 4 seconds":                -1,
 		"Please try again in .":                        -1,
+		"You must retry again in 4s":                   -1,
+		"Please retry-try again in 4s":                 -1,
 		"Please retry in 4s":                           -1,
 		"":                                             -1,
 		"Our servers are busy. Please try again later": -1,
@@ -121,6 +123,85 @@ func TestHintFromText(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, fault.Hint{Known: true, Wait: want, Source: "message"}, got, "%q", message)
+	}
+}
+
+// TestHintFrom is the order of policy.md §4: headers, body, resets.
+func TestHintFrom(t *testing.T) {
+	const (
+		google     = `{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.074824224s"}]}}`
+		googleDay  = `{"error":{"code":429,"details":[{"retryDelay":"26s"},{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}}`
+		inStream   = `{"error":{"code":"rate_limit_exceeded","message":"m","headers":{"Retry-After":"3","RETRY-AFTER-MS":2500}}}`
+		openRouter = `{"error":{"code":429,"message":"m","availability":{"retry_after":4.5}}}`
+		resetsAt   = `{"error":{"code":403,"message":"m","metadata":{"resets_at":"2030-01-01T01:00:00Z"}}}`
+		regain     = `{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2030-01-02 at 00:00 UTC."}}`
+		reset      = "x-ratelimit-reset-requests: 9s"
+		spent      = "x-ratelimit-remaining-requests: 0"
+	)
+	known := func(wait time.Duration, source string) fault.Hint {
+		return fault.Hint{Known: true, Wait: wait, Source: source}
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		body  string
+		want  fault.Hint
+	}{
+		"a header before the body":                      {[]string{"retry-after: 2"}, google, known(2*time.Second, "retry-after")},
+		"a header that is zero before the body":         {[]string{"retry-after: 0"}, google, known(0, "retry-after")},
+		"a header that is a word leaves it to the body": {[]string{"retry-after: soon"}, google, known(34074824224, "retryDelay")},
+		"the body before a reset":                       {[]string{spent, reset}, google, known(34074824224, "retryDelay")},
+		"a reset where the body says nothing":           {[]string{spent, reset}, `{"error":{"code":429}}`, known(9*time.Second, "x-ratelimit-reset-requests")},
+		"a reset of what is left, and nothing":          {[]string{reset}, `{"error":{"code":429}}`, fault.Hint{}},
+		"Google: zero is a value":                       {nil, `{"error":{"details":[{"retryDelay":"0s"}]}}`, known(0, "retryDelay")},
+		"Google: a negative delay":                      {nil, `{"error":{"details":[{"retryDelay":"-3s"}]}}`, fault.Hint{}},
+		"Google: a delay in words":                      {nil, `{"error":{"details":[{"retryDelay":"soon"}]}}`, fault.Hint{}},
+		"Google: a delay beyond counting":               {nil, `{"error":{"details":[{"retryDelay":"99999999999999999999s"}]}}`, fault.Hint{Known: true, Wait: fault.Excessive, Excessive: true, Source: "retryDelay"}},
+		"Google: a quota by the day has no delay":       {nil, googleDay, fault.Hint{}},
+		"Google: a quota by the day, and a header":      {[]string{"retry-after: 7"}, googleDay, known(7*time.Second, "retry-after")},
+		"the headers of the original error":             {nil, inStream, known(2500*time.Millisecond, "error.headers")},
+		"a header before those of the original error":   {[]string{"retry-after: 1"}, inStream, known(time.Second, "retry-after")},
+		"a reset in the headers of the original error":  {nil, `{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1893456001500"}}}}`, known(1500*time.Millisecond, "x-ratelimit-reset")},
+		"OpenRouter: seconds":                           {nil, openRouter, known(4500*time.Millisecond, "availability.retry_after")},
+		"OpenRouter: seconds as a text":                 {nil, `{"error":{"availability":{"retry_after":"2"}}}`, known(2*time.Second, "availability.retry_after")},
+		"OpenRouter: negative seconds":                  {nil, `{"error":{"availability":{"retry_after":-2}}}`, fault.Hint{}},
+		"OpenRouter: a moment":                          {nil, resetsAt, known(time.Hour, "resets_at")},
+		"OpenRouter: a moment as milliseconds":          {nil, `{"error":{"metadata":{"resets_at":1893456060000}}}`, known(time.Minute, "resets_at")},
+		"OpenRouter: a moment that has passed":          {nil, `{"error":{"metadata":{"resets_at":"2029-12-31T00:00:00Z"}}}`, known(0, "resets_at")},
+		"OpenRouter: no moment":                         {nil, `{"error":{"metadata":{"resets_at":"tomorrow"}}}`, fault.Hint{}},
+		"Anthropic: regained access":                    {nil, regain, known(24*time.Hour, "regain access")},
+		"nothing at all":                                {nil, ``, fault.Hint{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, _ := fault.ParseEnvelope(c.body)
+			got := fault.HintFrom(headers(c.lines...), env, now)
+			assert.Equal(t, c.want, got)
+			checkHint(t, got)
+		})
+	}
+}
+
+// TestResetFrom: only a stated reset counts, and only in a sentence that begins as Anthropic's does.
+func TestResetFrom(t *testing.T) {
+	said := func(message string) fault.Envelope { return fault.Envelope{Message: message} }
+	for name, c := range map[string]struct {
+		env  fault.Envelope
+		want time.Duration // negative: none
+	}{
+		"with an hour":                 {said("You have reached your specified workspace API usage limits. You will regain access on 2030-02-01 at 06:30 UTC."), 31*24*time.Hour + 6*time.Hour + 30*time.Minute},
+		"with a date alone":            {said("You have reached your specified API usage limits. You will regain access on 2030-01-03"), 48 * time.Hour},
+		"in the past":                  {said("You have reached your API usage limits. You will regain access on 2029-12-01 at 00:00 UTC."), 0},
+		"a date that is none":          {said("You have reached your API usage limits. You will regain access on Monday."), -1},
+		"a month that is none":         {said("You have reached your API usage limits. You will regain access on 2030-13-01 at 00:00 UTC."), -1},
+		"cut short":                    {said("You have reached your API usage limits. You will regain access on 2030-"), -1},
+		"no date":                      {said("You have reached your API usage limits."), -1},
+		"in a quotation of the user's": {said("messages.0: You have reached your limits. You will regain access on 2099-01-01 at 00:00 UTC."), -1},
+		"nothing":                      {fault.Envelope{}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := fault.ResetFrom(c.env, now)
+			assert.Equal(t, c.want >= 0, got.Known)
+			assert.Equal(t, max(c.want, 0), got.Wait)
+		})
 	}
 }
 

@@ -148,33 +148,36 @@ func (p *Policy) Rule(c Class) Rule { return p.rules[c] }
 type Row struct {
 	// Provider is one of Vendors; empty: any.
 	Provider string
-	Status   int
-	Type     string
-	Code     string
-	Class    Class
+	// Status is from 300 to 599; 0: any.
+	Status int
+	Type   string
+	Code   string
+	Class  Class
 }
 
-// With is the policy with rows of a route before its own. All problems of the rows are returned joined, each as
-// "[i]: what is wrong". Without rows it is the policy itself.
-func (p *Policy) With(rows []Row) (*Policy, error) {
+// Check says what is wrong with a row of a route; nil: nothing.
+func (p *Policy) Check(r Row) error {
+	own := r.row()
+	problems := own.problems()
+	if r.Class.Known() && p.Rule(r.Class).Action == Stop {
+		problems = append(problems, fmt.Errorf("class %q is nothing that a provider can answer", r.Class))
+	}
+	return errors.Join(problems...)
+}
+
+// With is the policy with a route's rows before its own; the first that fits decides. The rows must have passed Check.
+// Without rows it is the policy itself.
+func (p *Policy) With(rows []Row) *Policy {
 	if len(rows) == 0 {
-		return p, nil
+		return p
 	}
 	with := *p
 	with.Version += "+route"
-	with.own = make([]row, 0, len(rows))
-	var problems []error
+	with.own = make([]row, len(rows))
 	for i, r := range rows {
-		own := r.row()
-		for _, problem := range p.ownProblems(own) {
-			problems = append(problems, fmt.Errorf("[%d]: %w", i, problem))
-		}
-		with.own = append(with.own, own)
+		with.own[i] = r.row()
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return &with, nil
+	return &with
 }
 
 func (r Row) row() row {

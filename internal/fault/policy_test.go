@@ -164,6 +164,24 @@ func TestBrokenTables(t *testing.T) {
 			add(tb, "sentences", table{"within": "auht", "class": "nope", "sentence": "^x"})
 		}, []string{`sentence "^x": class "auht" is not one of ours`, `sentence "^x": class "nope" is not one of ours`,
 			`sentence "^x": it needs its provider`, `sentence "^x": a provider fact needs its source and date`}},
+		"a row of nobody about nothing": {func(tb table) {
+			add(tb, "rows", table{"class": "nope"})
+		}, []string{`class "nope" is not one of ours`, "it names neither a status nor a word", "it needs its provider", "needs its source and date"}},
+		"a row of a stranger": {func(tb table) {
+			add(tb, "rows", table{"provider": "opnai", "code": []any{"x"}, "class": "auth", "source": source, "date": "2026-11-30"})
+		}, []string{`row of opnai to auth: provider "opnai" is not a vendor`}},
+		"a row of a success": {func(tb table) {
+			add(tb, "rows", table{"provider": "openai", "status": []any{200}, "class": "auth", "source": source, "date": "2026-11-30"})
+		}, []string{"row of openai to auth: status 200 is not from 300 to 599"}},
+		"a row with an empty word": {func(tb table) {
+			add(tb, "rows", table{"provider": "openai", "type": []any{""}, "class": "auth", "source": source, "date": "2026-11-30"})
+		}, []string{"row of openai to auth: a word is empty"}},
+		"a sentence of a stranger": {func(tb table) {
+			add(tb, "sentences", table{"provider": "opnai", "within": "auth", "class": "quota", "sentence": "^x", "source": source, "date": "2026-11-30"})
+		}, []string{`sentence "^x": provider "opnai" is not a vendor`}},
+		"a sentence that has a refusal retried": {func(tb table) {
+			add(tb, "sentences", table{"provider": "openai", "within": "invalid_request", "class": "rate_limited", "sentence": "^x", "source": source, "date": "2026-11-30"})
+		}, []string{"a text must not make invalid_request, which fails fast, a rate_limited, which is retried"}},
 		"a sentence that is no expression": {func(tb table) {
 			add(tb, "sentences", table{"provider": "openai", "within": "auth", "class": "quota", "sentence": "(", "source": source, "date": "2026-11-30"})
 		}, []string{`sentence "(": is no regular expression`}},
