@@ -133,7 +133,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
 	rule, share := g.Policy.Rule(failure.Class), g.Shares.Of(j.tenant())
 	d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: rule, Streaming: j.req.Stream, ReplayUnsafe: j.replayUnsafe(),
-		Opened: opened, NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
+		Opened: opened, Final: errors.Is(failure, errTooLarge), NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
 	g.write(j, &j.candidates[at], failure, d)
 	return d
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -161,6 +162,9 @@ func (g *Gateway) outcome(j *journey, f *fault.Failure, began time.Time) breaker
 	o := breaker.Failed(f, g.Policy.Rule(f.Class))
 	if f.Local == fault.OutOfTime && f.Phase != fault.PhasePostContent && time.Since(began) >= silenceLimit(j) {
 		o.Weight = 1
+	}
+	if errors.Is(f, errTooLarge) {
+		o.Weight = 0 // our own bound says nothing of the provider
 	}
 	return o
 }

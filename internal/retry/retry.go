@@ -164,6 +164,8 @@ type Failed struct {
 	ReplayUnsafe bool
 	// Opened says that this failure opened the candidate's circuit.
 	Opened bool
+	// Final says that no candidate can repair it for this request, whatever the class says.
+	Final bool
 	// NoRetries and NoShare say that the route's bucket for retries, or for moves to a fallback, is empty.
 	NoRetries, NoShare bool
 }
@@ -194,6 +196,8 @@ type Ahead struct {
 // Decide says what follows a failure. now and deadline are on one clock; random is in [0, 1).
 func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
 	switch {
+	case f.Final:
+		return Decision{Step: End, Reason: FailFast}
 	case f.Rule.Action == fault.Stop:
 		return Decision{Step: End, Reason: Irrepairable}
 	case f.ReplayUnsafe && f.Ambiguous:
