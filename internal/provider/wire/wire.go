@@ -68,8 +68,9 @@ type Exchange struct {
 }
 
 type trace struct {
-	got, reused, wrote bool
-	mu                 sync.Mutex
+	mu sync.Mutex
+	// There is a connection, it had carried a request before, the request is written, a byte of the answer has come.
+	got, reused, wrote, answered bool
 }
 
 // Do makes the call once. An error is a *fault.Failure's observation: a local cause with its phase.
@@ -103,6 +104,11 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 			t.wrote = true
 			t.mu.Unlock()
 		},
+		GotFirstResponseByte: func() {
+			t.mu.Lock()
+			t.answered = true
+			t.mu.Unlock()
+		},
 	}
 }
 
@@ -115,8 +121,11 @@ func (t *trace) observe(ctx context.Context, err error, phase fault.Phase) fault
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := fault.Observation{Phase: phase, Sent: t.wrote, Reused: t.reused, Cause: err}
-	if !t.got {
+	switch {
+	case !t.got:
 		o.Phase = fault.PhaseConnect
+	case t.answered && phase == fault.PhaseSent:
+		o.Phase = fault.PhaseHeaders // the far end was alive
 	}
 	var local fault.Local
 	switch {
