@@ -19,15 +19,25 @@ func cut(err error) error { return fmt.Errorf("%w: %w", errCut, err) }
 
 const typeTooLarge = "Function.ResponseSizeTooLarge"
 
+func tooLarge(limit int) *FunctionError {
+	return &FunctionError{Type: typeTooLarge, Message: fmt.Sprintf("Response payload size exceeded maximum allowed payload size (%d bytes).", limit)}
+}
+
+func isTooLarge(err error) bool {
+	failure, ok := errors.AsType[*FunctionError](err)
+	return ok && failure.Type == typeTooLarge
+}
+
 // collected is an answer that is read whole.
 type collected struct {
+	limit       int // bytes
 	contentType string
 	body        []byte
 }
 
 func (c *collected) receive(r *http.Request) error {
 	c.contentType = r.Header.Get("Content-Type")
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBuffered+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(c.limit)+1))
 	if err == nil {
 		_, err = io.Copy(io.Discard, r.Body)
 	}
@@ -37,8 +47,8 @@ func (c *collected) receive(r *http.Request) error {
 	if err := trailerError(r.Trailer); err != nil {
 		return err
 	}
-	if len(body) > maxBuffered {
-		return &FunctionError{Type: typeTooLarge, Message: fmt.Sprintf("Response payload size exceeded maximum allowed payload size (%d bytes).", maxBuffered)}
+	if len(body) > c.limit {
+		return tooLarge(c.limit)
 	}
 	c.body = body
 	return nil
@@ -97,12 +107,27 @@ var separator = make([]byte, 8)
 
 // streamed is an answer that is passed on while it is written.
 type streamed struct {
-	w http.ResponseWriter
+	front *Front
+	id    string // of the invocation
+	w     http.ResponseWriter
+
+	left   int     // bytes of body until the limit
+	bucket *bucket // nil: as fast as it comes
+	passed bool    // there was a byte of body
+	gone   bool    // the client has left
 
 	mu      sync.Mutex
-	started bool // the status is sent; without it the owner of w answers, once the outcome is known
-	severed bool // nothing is to be sent any more
-	over    bool // w is no longer ours
+	started bool          // the status is sent; without it the owner of w answers, once the outcome is known
+	severed chan struct{} // closed when nothing is to be sent any more
+	over    bool          // w is no longer ours
+}
+
+func (f *Front) newStreamed(id string, w http.ResponseWriter) *streamed {
+	s := &streamed{front: f, id: id, w: w, left: f.limits.Streamed, severed: make(chan struct{})}
+	if f.bandwidth != nil {
+		s.bucket = newBucket(*f.bandwidth, time.Now())
+	}
+	return s
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -122,7 +147,7 @@ func (s *streamed) receive(r *http.Request) error {
 		start = s.startIntegration
 	}
 	if err := start(r, buffer[:]); err != nil {
-		if !errors.Is(err, errCut) {
+		if !errors.Is(err, errCut) && !isTooLarge(err) {
 			if _, readErr := io.Copy(io.Discard, r.Body); readErr != nil {
 				return cut(readErr)
 			}
@@ -132,7 +157,10 @@ func (s *streamed) receive(r *http.Request) error {
 	if err := s.relay(r.Body, buffer[:]); err != nil {
 		return err
 	}
-	return trailerError(r.Trailer)
+	if err := trailerError(r.Trailer); err != nil || s.passed {
+		return err
+	}
+	return s.front.violated(s.id, Violation{Rule: EmptyBody})
 }
 
 // startIntegration reads the prelude, sends status and headers, and the beginning of the body that came with them.
@@ -153,6 +181,9 @@ func (s *streamed) startIntegration(r *http.Request, buffer []byte) error {
 		case err != nil:
 			return cut(err)
 		case filled == len(limit):
+			if err := s.front.violated(s.id, Violation{Rule: LongPrelude}); err != nil {
+				return err
+			}
 			return s.noPrelude(r, fmt.Sprintf("no end of the prelude within %d bytes", preludeLimit))
 		}
 	}
@@ -171,18 +202,17 @@ func (s *streamed) begin(prelude, body []byte) error {
 	if err := json.Unmarshal(prelude, &h); err != nil {
 		return &FunctionError{Type: "Runtime.InvalidResponse", Message: "decoding the prelude: " + err.Error()}
 	}
-	if err := h.check(); err != nil {
+	if err := s.front.admit(s.id, &h); err != nil {
 		return err
 	}
 	if !s.start() {
 		return errCut
 	}
 	h.write(s.w, "application/octet-stream")
-	if len(body) > 0 {
-		_, _ = s.w.Write(body) // relay finds out if the client has left
+	if len(body) == 0 {
+		s.flush()
 	}
-	_ = http.NewResponseController(s.w).Flush()
-	return nil
+	return s.pass(body)
 }
 
 // startPlain sends 200 and the first bytes of an answer that is not an HTTP integration response: as it is, under the
@@ -209,24 +239,19 @@ func (s *streamed) startPlain(r *http.Request, buffer []byte) error {
 	}
 	s.w.Header().Set("Content-Type", contentType)
 	s.w.WriteHeader(http.StatusOK)
-	_, _ = s.w.Write(buffer[:n])
-	_ = http.NewResponseController(s.w).Flush()
-	return nil
+	if n == 0 {
+		s.flush()
+	}
+	return s.pass(buffer[:n])
 }
 
 // relay passes on each read at once. When the client has left it reads on to the end: Lambda does not tell the
 // function, which would otherwise block.
 func (s *streamed) relay(body io.Reader, buffer []byte) error {
-	control := http.NewResponseController(s.w)
-	gone := false
 	for {
 		n, err := body.Read(buffer)
-		if n > 0 && !gone {
-			if _, werr := s.w.Write(buffer[:n]); werr != nil {
-				gone = true
-			} else if ferr := control.Flush(); ferr != nil && !errors.Is(ferr, http.ErrNotSupported) {
-				gone = true
-			}
+		if overLimit := s.pass(buffer[:n]); overLimit != nil {
+			return overLimit
 		}
 		if err == io.EOF {
 			return nil
@@ -237,19 +262,80 @@ func (s *streamed) relay(body io.Reader, buffer []byte) error {
 	}
 }
 
+// pass sends a part of the body as fast and as far as is allowed. The error says that the answer is over its limit: as in
+// the emulator the rest of it is then not read.
+func (s *streamed) pass(p []byte) (err error) {
+	if len(p) > s.left {
+		p, err = p[:s.left], tooLarge(s.front.limits.Streamed)
+	}
+	s.left -= len(p)
+	for len(p) > 0 {
+		n := s.allowed(len(p))
+		s.passed = true
+		s.write(p[:n])
+		s.flush()
+		p = p[n:]
+	}
+	return err
+}
+
+// allowed waits until some of n bytes may pass, and returns how many.
+func (s *streamed) allowed(n int) int {
+	for s.bucket != nil {
+		granted, wait := s.bucket.grant(n, time.Now())
+		if granted > 0 {
+			return granted
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.severed:
+			timer.Stop()
+			return n // writing fails, or nobody cares
+		}
+	}
+	return n
+}
+
+func (s *streamed) write(p []byte) {
+	if !s.gone {
+		_, err := s.w.Write(p)
+		s.gone = err != nil
+	}
+}
+
+func (s *streamed) flush() {
+	if s.gone {
+		return
+	}
+	err := http.NewResponseController(s.w).Flush()
+	s.gone = err != nil && !errors.Is(err, http.ErrNotSupported)
+}
+
 // start is asked before the first byte is sent.
 func (s *streamed) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.started = !s.severed
+	s.started = !s.isSevered()
 	return s.started
+}
+
+func (s *streamed) isSevered() bool {
+	select {
+	case <-s.severed:
+		return true
+	default:
+		return false
+	}
 }
 
 // cut makes a write to a client that does not read fail.
 func (s *streamed) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.severed = true
+	if !s.isSevered() {
+		close(s.severed)
+	}
 	if s.started && !s.over {
 		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Now())
 	}

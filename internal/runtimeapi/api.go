@@ -139,8 +139,8 @@ func (e *environment) response(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	e.settled(inv, err)
-	if tooLarge, ok := errors.AsType[*FunctionError](err); ok && tooLarge.Type == typeTooLarge {
-		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", tooLarge.Message)
+	if isTooLarge(err) {
+		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", err.Error())
 		return
 	}
 	accept(w)

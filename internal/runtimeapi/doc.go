@@ -7,7 +7,9 @@
 //
 // It promises what a function can observe of Lambda: the event's shape, one request per environment, reuse, freezing,
 // the deadline and its kill, a client's leaving that nobody reports, and a stream that is visibly cut when its writer
-// failed. It does not model Lambda's speed: neither cold starts nor the bandwidth of large responses.
+// failed; with [Shape] also how slow a large stream is. It does not model how slow a cold start is.
+//
+// What Lambda lets pass although it is a mistake, or punishes without a word, [Strict] refuses and lists.
 //
 // Protocol: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html (2026-11); where that page is silent, the
 // behaviour follows the sources of aws-lambda-runtime-interface-emulator.

@@ -19,6 +19,9 @@ type Front struct {
 	stdout, stderr output
 	prestart       int
 	roundRobin     bool
+	limits         Limits
+	bandwidth      *Bandwidth // nil: not shaped
+	strict         bool
 	initLimit      time.Duration
 
 	mu           sync.Mutex
@@ -29,6 +32,7 @@ type Front struct {
 	boots        int
 	initErr      error // how the last init failed
 	initFailedAt time.Time
+	violations   []Violation
 	closed       bool
 }
 
@@ -62,9 +66,10 @@ func New(fn Function, options ...Option) (*Front, error) {
 	for _, option := range options {
 		option(f)
 	}
-	if err := f.fn.check(); err != nil {
+	if err := errors.Join(f.fn.check(), checkShape(f.limits, f.bandwidth)); err != nil {
 		return nil, fmt.Errorf("checking function %q: %w", fn.Name, err)
 	}
+	f.limits = f.limits.withDefaults()
 	if f.prestart > f.fn.Concurrency {
 		return nil, fmt.Errorf("checking function %q: %d environments to prestart exceed the cap of %d", fn.Name, f.prestart, f.fn.Concurrency)
 	}
@@ -103,7 +108,7 @@ func (f *Front) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	if len(event) > maxPayload {
 		return nil, ErrTooLarge
 	}
-	answer := new(collected)
+	answer := &collected{limit: f.limits.Buffered}
 	inv := newInvocation(newID(), newTraceID(), event, answer)
 	if err := f.start(inv); err != nil {
 		return nil, err

@@ -88,7 +88,9 @@ func TestFailuresBeforeTheStatusAre502(t *testing.T) {
 }
 
 func with(fn runtimeapi.Function, change func(*runtimeapi.Function)) runtimeapi.Function {
-	change(&fn)
+	if change != nil {
+		change(&fn)
+	}
 	return fn
 }
 
@@ -492,6 +494,8 @@ func TestNewRefusesWhatCannotRun(t *testing.T) {
 		"no binary":                   {func(fn *runtimeapi.Function) { fn.Bootstrap += ".none" }, nil, "no such file"},
 		"a folder for a binary":       {func(fn *runtimeapi.Function) { fn.Bootstrap = bootstraps }, nil, "not an executable file"},
 		"a negative timeout":          {func(fn *runtimeapi.Function) { fn.Timeout = -1 }, nil, "negative"},
+		"a negative limit":            {nil, []runtimeapi.Option{runtimeapi.LimitAnswers(runtimeapi.Limits{Streamed: -1})}, "cannot be negative"},
+		"a bandwidth of nothing":      {nil, []runtimeapi.Option{runtimeapi.Shape(runtimeapi.Bandwidth{Burst: 1})}, "at least one byte"},
 		"more prestarted than capped": {func(fn *runtimeapi.Function) { fn.Concurrency = 1 }, []runtimeapi.Option{runtimeapi.Prestart(2)}, "exceed the cap of 1"},
 	}
 	for name, test := range tests {

@@ -15,6 +15,8 @@ const (
 	maxPayload = 6 << 20
 	// maxBuffered bounds a response that is not streamed: the sources of the emulator allow 100 bytes more.
 	maxBuffered = maxPayload + 100
+	// maxStreamed bounds the body of a stream.
+	maxStreamed = 200 << 20
 	// initLimit is how long a process may take until its first `next`.
 	initLimit = 10 * time.Second
 	// killGrace lies between SIGTERM and SIGKILL, for a process that registered an extension.

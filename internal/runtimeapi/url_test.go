@@ -78,9 +78,9 @@ func TestWhichBodiesAreBase64(t *testing.T) {
 		plain       bool
 	}{
 		"JSON":                     {"application/json", true},
-		"JSON of a kind":           {"application/problem+json", true},
+		"JSON of a kind":           {"application/problem+json", false},
 		"XML":                      {"application/xml", true},
-		"XML of a kind":            {"application/soap+xml; charset=utf-8", true},
+		"XML of a kind":            {"application/soap+xml; charset=utf-8", false},
 		"JavaScript":               {"application/javascript", true},
 		"any text":                 {"text/csv", true},
 		"in capitals":              {"Application/JSON", true},

@@ -64,6 +64,14 @@ func answer(behaviour, id string, event []byte) {
 		post(path, `statusCode=200`+nuls+"body", "Content-Type", integration)
 	case "informational status":
 		post(path, `{"statusCode":103}`+nuls+"body", "Content-Type", integration)
+	case "empty body":
+		post(path, `{"statusCode":204}`+nuls, "Content-Type", integration)
+	case "empty body of no integration response":
+		post(path, "", "Content-Type", "text/x-plain")
+	case "headers of the connection":
+		post(path, `{"statusCode":200,"headers":{"Keep-Alive":"timeout=5","connection":"close","X-A":"1"}}`+nuls+"body", "Content-Type", integration)
+	case "a length":
+		post(path, `{"statusCode":200,"headers":{"content-length":"4"}}`+nuls+"body", "Content-Type", integration)
 	case "byte by byte":
 		post(path, `{"statusCode":201}`+nuls+"a\x00\x00b", "Content-Type", integration, "One-By-One", "yes")
 	case "say streaming":

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ func handle(_ context.Context, event json.RawMessage) (*events.LambdaFunctionURL
 		}, nil
 	case "/pid":
 		return text(fmt.Sprint(os.Getpid())), nil
+	case "/bytes":
+		size, err := strconv.Atoi(query.Get("size"))
+		return text(strings.Repeat("x", size)), err
 	case "/environ":
 		return text(strings.Join(os.Environ(), "\n")), nil
 	case "/refused":
