@@ -7,6 +7,7 @@ import (
 
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
+	"spillway/internal/fault"
 )
 
 // Call is one physical upstream call.
@@ -19,6 +20,8 @@ type Call struct {
 	Stream bool
 	// Fresh demands a connection that has carried no request before.
 	Fresh bool
+	// Policy classifies the call's failure; nil: the adapter's own. A route may have rows of its own.
+	Policy *fault.Policy
 	// Headers are the client's headers that may go upstream, by canonical name.
 	Headers map[string]string
 }

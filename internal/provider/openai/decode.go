@@ -189,6 +189,7 @@ func (r *reply) cutPlain(err error) *fault.Failure {
 // read fills the event from a frame or a body. It fails when the provider says that it failed.
 func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 	var failed gjson.Result
+	answers := false // it is an answer, or a part of one
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
@@ -203,13 +204,16 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		case "error":
 			failed = value
 		case "usage":
+			answers = true
 			r.readUsage(value)
 		case "x_groq":
+			answers = true
 			r.readUsage(value.Get("usage"))
 			if e := value.Get("error"); isError(e) {
 				failed = e
 			}
 		case "choices":
+			answers = true
 			value.ForEach(func(_, choice gjson.Result) bool {
 				if e := choice.Get("error"); isError(e) {
 					failed = e
@@ -220,12 +224,15 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		}
 		return true
 	})
-	if isError(failed) {
-		return r.failed(failed)
+	if env, parsed := errorIn(root, failed, answers); parsed || isError(failed) {
+		return r.failed(env, parsed)
 	}
 	for i := range r.event.Deltas {
-		if d := &r.event.Deltas[i]; failedFinish[d.Native] || (strange(d.Native) && !r.content && !says(d)) {
-			return r.unusable(errors.New("the answer ended with an error"))
+		switch d := &r.event.Deltas[i]; {
+		case failedFinish[d.Native]:
+			return r.failed(fault.Envelope{Code: d.Native}, true)
+		case strange(d.Native) && !r.content && !says(d):
+			return r.unusable(errors.New("the answer ended with a word that nobody knows"))
 		}
 	}
 	if len(r.calls.seen) > maxCalls {
@@ -243,15 +250,26 @@ func isError(v gjson.Result) bool {
 	return v.IsObject() || (v.Type == gjson.String && v.Str != "")
 }
 
-// failed classifies an error object inside a 200.
-func (r *reply) failed(e gjson.Result) *fault.Failure {
-	raw := e.Raw
-	if len(raw) > fault.MaxErrorBody {
-		raw = "" // says nothing that could be understood
+// errorIn finds the error in a frame or a body: the member that holds one, or the whole of what is no part of an answer.
+func errorIn(root, member gjson.Result, answers bool) (env fault.Envelope, parsed bool) {
+	switch {
+	case len(root.Raw) > fault.MaxErrorBody && !answers, len(member.Raw) > fault.MaxErrorBody:
+		return env, false // says nothing that could be understood
+	case member.IsObject():
+		return fault.ParseErrorMember(member.Raw)
+	case !answers: // beside an error that is a text may stand its code
+		return fault.ParseEnvelope(root.Raw)
+	case isError(member):
+		return fault.ParseErrorMember(member.Raw)
+	default:
+		return env, false
 	}
-	env, ok := fault.ParseErrorMember(raw)
+}
+
+// failed classifies an error inside a 200.
+func (r *reply) failed(env fault.Envelope, parsed bool) *fault.Failure {
 	o := r.x.Answered()
-	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), ok, true, r.info.RequestID
+	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), parsed, true, r.info.RequestID
 	o.Read(env, r.x.Header.Get, time.Now())
 	if env.Status != 0 {
 		o.Status = env.Status

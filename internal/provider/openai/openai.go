@@ -2,6 +2,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ func streams(c provider.Call, contentType string) bool {
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
 	o.Provider = c.Channel.Provider.Vendor
-	return p.Policy.Classify(o)
+	return cmp.Or(c.Policy, p.Policy).Classify(o)
 }
 
 func endpoint(p *catalog.Provider) (*url.URL, error) {
