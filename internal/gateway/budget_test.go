@@ -48,7 +48,7 @@ func TestOneRetryOwnerOneDeadline(t *testing.T) {
 			check: noUpstreamAfter(time.Second),
 		},
 		"the limit of an attempt is not the deadline (B12 d)": {
-			model: "alone", header: within("5000"), settings: settings{a: `"first_content_ms": 300`, route: `"min_useful_ms": 300`},
+			model: "alone", header: within("5000"), settings: settings{a: `"first_content_ms": 300`},
 			a: []simulate.Reply{silence(), alpha.says("A")}, trace: "A 300ms A", classes: "timeout ok", text: "A",
 		},
 		"a candidate started in the last second cannot outlive the deadline (B12 e)": {
