@@ -180,6 +180,9 @@ type Route struct {
 	// FullJitter draws the backoff from zero to its full length, instead of ± 50 %.
 	FullJitter bool
 
+	// Faults says what a provider's answer is on this route; nil: the policy table has no rows of the route before it.
+	Faults *fault.Policy
+
 	// ReplayUnsafe says that this route's work must not be repeated after an ambiguous failure.
 	ReplayUnsafe bool
 	// SurfaceStatus answers a caller's mistake with the provider's own 4xx instead of 502.

@@ -102,9 +102,19 @@ type fileRoute struct {
 	Stream500       string              `json:"stream_500" oneof:"fallback retry" default:"fallback" doc:"What follows a server error inside a stream."`
 	Jitter          string              `json:"jitter" oneof:"half full" default:"half" doc:"half: a delay varies by 50 %; full: it is drawn from zero to its whole length."`
 
+	Policy []filePolicyRow `json:"policy" many:"100" doc:"Rows of its own before the policy table, of which the first that fits decides: what a provider's answer is."`
+
 	Replay  string `json:"replay" oneof:"safe unsafe" default:"safe" doc:"unsafe: the work must not be repeated after a failure that leaves open whether it was done."`
 	Surface string `json:"surface" oneof:"gateway upstream_status" default:"gateway" doc:"upstream_status: a caller's mistake is answered with the provider's own 4xx instead of 502."`
 	Expose  Expose `json:"expose" default:"attempts" doc:"How much of the providers behind the route an error shows."`
+}
+
+type filePolicyRow struct {
+	Provider vendor      `json:"provider" doc:"Whose answer. Left out: anybody's."`
+	Status   int         `json:"status" min:"300" max:"599" doc:"Its HTTP status. Left out: any. A row with a status alone decides only where no word of the answer is known."`
+	Type     string      `json:"type" max:"200" doc:"The type of its error, exactly. Left out: any."`
+	Code     string      `json:"code" max:"200" doc:"The code of its error, exactly. Left out: any."`
+	Class    fault.Class `json:"class" required:"" doc:"What it is."`
 }
 
 type fileOrganization struct {

@@ -227,6 +227,7 @@ func (l *loader) route(at Path, r fileRoute) {
 	l.regionOf(at.Member("region"), r)
 	l.timing(at, r, out)
 	l.recovery(at, r, out)
+	out.Faults = l.faults(at.Member("policy"), r.Policy)
 	out.ReplayUnsafe = r.Replay == "unsafe"
 	out.SurfaceStatus = r.Surface == "upstream_status"
 	out.Expose = r.Expose
@@ -271,6 +272,21 @@ func (l *loader) recovery(at Path, r fileRoute, out *Route) {
 	out.RetrySilence = r.Silence == "retry"
 	out.RetryStream500 = r.Stream500 == "retry"
 	out.FullJitter = r.Jitter == "full"
+}
+
+// faults reads a route's own rows of the policy table.
+func (l *loader) faults(at Path, list []filePolicyRow) *fault.Policy {
+	rows := make([]fault.Row, len(list))
+	for i, r := range list {
+		rows[i] = fault.Row{Provider: string(r.Provider), Status: r.Status, Type: r.Type, Code: r.Code, Class: r.Class}
+		if err := fault.Default().Check(rows[i]); err != nil && !l.decoded.inside(at.Item(i)) {
+			l.problem(at.Item(i), "%v", err)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return fault.Default().With(rows)
 }
 
 func setOf(list []fault.Class) map[fault.Class]bool {

@@ -103,6 +103,9 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_route_retry_number":            "routes[0].retry.rate_limited: -2 is not from 0 to 10",
 		"busted_route_class":                   `routes[0].fallback_on[0]: "quotas" is not a class (did you mean "quota"?)`,
 		"busted_route_class_any":               `routes[0].do_not_fallback_on[0]: "any" is not a class`,
+		"busted_route_policy_of_nothing":       "routes[0].policy[1]: it names neither a status nor a word",
+		"busted_route_policy_class":            `routes[0].policy[1].class: "quotas" is not a class (did you mean "quota"?)`,
+		"busted_route_policy_ours":             `routes[0].policy[1]: class "cancelled" is nothing that a provider can answer`,
 		"busted_route_class_both":              "routes[0].do_not_fallback_on[0]: quota stands in fallback_on too",
 
 		"busted_organization_unnamed":    "organizations[1].name: is required",

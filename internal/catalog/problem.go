@@ -44,6 +44,16 @@ func (ps Problems) Cover(path Path) bool {
 	return false
 }
 
+// inside reports whether there is a problem with a path or with what lies in it.
+func (ps Problems) inside(path Path) bool {
+	for _, p := range ps {
+		if p.Path.within(path) {
+			return true
+		}
+	}
+	return false
+}
+
 func (ps *Problems) add(at Path, format string, args ...any) {
 	*ps = append(*ps, Problem{at, fmt.Sprintf(format, args...)})
 }
