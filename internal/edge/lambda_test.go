@@ -508,8 +508,8 @@ func TestLambdaTheBodyEndsAfterTheHandlerReturned(t *testing.T) {
 		synctest.Wait()
 		lambdaEqual(t, "the client has", "data: [DONE]\n\n", got.String())
 		select {
-		case <-ended:
-			t.Fatal("the body ended while the handler was still at work")
+		case err := <-ended:
+			t.Fatal("the body ended while the handler was still at work:", err)
 		default:
 		}
 		close(recorded)

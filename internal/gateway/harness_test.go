@@ -362,7 +362,7 @@ func (w *world) do(t *testing.T, r request) outcome {
 func (w *world) serve(c http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			if v != http.ErrAbortHandler {
+			if v != http.ErrAbortHandler { //nolint:errorlint // a recovered value, which nobody wraps
 				panic(v)
 			}
 			aborted = true

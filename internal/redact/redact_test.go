@@ -70,7 +70,7 @@ func TestHexadecimalFormsRevealNothing(t *testing.T) {
 	out := strings.ToLower(printed(redact.NewSecret(value)))
 	assert.NotContains(t, out, fmt.Sprintf("%x", value)[:12])
 	assert.NotContains(t, out, fmt.Sprintf("% x", value)[:12])
-	assert.NotContains(t, out, fmt.Sprint([]byte(value)[:6])[1:])
+	assert.NotContains(t, out, strings.TrimPrefix(fmt.Sprintf("%d", []byte(value)[:6]), "["))
 }
 
 func TestMask(t *testing.T) {

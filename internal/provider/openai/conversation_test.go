@@ -161,7 +161,7 @@ func serve(t testing.TB, h http.Handler) *wire.Client {
 	t.Cleanup(func() {
 		client.Close()
 		_ = server.Close()
-		<-served
+		assert.ErrorIs(t, <-served, http.ErrServerClosed)
 	})
 	return client
 }

@@ -144,6 +144,6 @@ func TestAnHTTP2ConnectionThatWentSilentIsGivenUp(t *testing.T) {
 
 		c.Close()
 		_ = server.Close()
-		<-served
+		assert.ErrorIs(t, <-served, http.ErrServerClosed)
 	})
 }

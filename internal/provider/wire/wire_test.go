@@ -320,7 +320,7 @@ func TestTheCauseOfAContextIsTheLocalCause(t *testing.T) {
 					var c *wire.Client
 					if moment.answer == nil {
 						nobody := simulate.NewPipeListener()
-						defer nobody.Close() // the transport goes on dialling for a later call
+						defer func() { _ = nobody.Close() }() // the transport goes on dialling for a later call
 						c = &wire.Client{Dial: nobody.DialContext}
 					} else {
 						c = newPeer(t, moment.answer).client(t)
