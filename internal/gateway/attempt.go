@@ -157,7 +157,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	}
 	adapter := g.Providers[cand.Channel.Provider.Kind]
 	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, Stream: stream,
-		Fresh: fresh, Headers: j.wishes.Upstream})
+		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream})
 	if err != nil {
 		f.dog.stop()
 		cancel(nil)

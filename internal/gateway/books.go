@@ -76,7 +76,7 @@ func (g *Gateway) bodyDigest(r *chat.Request) string {
 func (g *Gateway) attemptRecord(j *journey, cand *candidate, started time.Time, f *fault.Failure) telemetry.Attempt {
 	a := telemetry.Attempt{RequestID: j.call.ID, Route: j.route.Route, N: j.progress.Attempts, Max: j.limits.MaxAttempts, Hop: j.progress.Fallbacks,
 		Provider: cand.Channel.Provider.Name, Channel: cand.Channel.Name, Model: cand.Channel.Model, Region: cand.Channel.Region,
-		Credential: cand.Credential.Alias, PolicyVersion: g.Policy.Version, Tags: j.wishes.Tags}
+		Credential: cand.Credential.Alias, PolicyVersion: g.policyOf(j).Version, Tags: j.wishes.Tags}
 	if !started.IsZero() {
 		a.Duration = time.Since(started)
 	}
@@ -93,4 +93,12 @@ func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule, h hidden)
 	if f.Hint.Known {
 		a.Hint, a.HintSource = f.Hint.Wait, f.Hint.Source
 	}
+}
+
+// policyOf is the policy table of a request: with the rows of its route before it, if that has any.
+func (g *Gateway) policyOf(j *journey) *fault.Policy {
+	if j.route == nil || j.route.Policy.Faults == nil {
+		return g.Policy
+	}
+	return j.route.Policy.Faults
 }

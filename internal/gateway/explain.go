@@ -52,7 +52,7 @@ func (g *Gateway) Explain(call Call) (*Explanation, *fault.Error) {
 	if err := g.plan(j); err != nil && j.route == nil {
 		return nil, err
 	}
-	e := &Explanation{Route: j.route.Route, PolicyVersion: g.Policy.Version, ConfigVersion: g.Catalog.Version,
+	e := &Explanation{Route: j.route.Route, PolicyVersion: g.policyOf(j).Version, ConfigVersion: g.Catalog.Version,
 		Needs: append([]catalog.Feature{}, route.NeedsOf(j.req).Features...), Commit: j.commitment().policy,
 		MaxAttempts: j.limits.MaxAttempts, MaxRetries: j.limits.MaxRetries, MaxFallbacks: j.limits.MaxFallbacks,
 		Candidates: []ExplainedCandidate{}, Considered: []ExplainedChannel{}}

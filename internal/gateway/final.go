@@ -137,7 +137,7 @@ func noCandidate(p *route.Plan) *fault.Error {
 
 // head says what is known of the request for the headers of its answer or error.
 func (g *Gateway) head(j *journey, f *found) Head {
-	h := Head{PolicyVersion: g.Policy.Version, Attempts: j.progress.Attempts}
+	h := Head{PolicyVersion: g.policyOf(j).Version, Attempts: j.progress.Attempts}
 	if j.route == nil {
 		return h
 	}

@@ -120,7 +120,7 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 	defer cancel()
 	out.gone = cancel
 	if d := j.route.Policy.HoldTime; d > 0 && j.req.Stream {
-		out.openAfter(d, func() Head { return Head{Route: j.route.Route, PolicyVersion: g.Policy.Version} })
+		out.openAfter(d, func() Head { return Head{Route: j.route.Route, PolicyVersion: g.policyOf(j).Version} })
 	}
 	found, err := g.attempt(ctx, j)
 	if err != nil {
@@ -282,7 +282,7 @@ func (g *Gateway) settle(j *journey, f *found) {
 // record writes the request's own record.
 func (g *Gateway) record(j *journey) {
 	q := telemetry.Request{RequestID: j.call.ID, Key: j.caller.Key, Outcome: j.outcome, Status: j.status, Attempts: j.progress.Attempts,
-		Duration: time.Since(j.start), PolicyVersion: g.Policy.Version, Tags: j.wishes.Tags}
+		Duration: time.Since(j.start), PolicyVersion: g.policyOf(j).Version, Tags: j.wishes.Tags}
 	if j.caller.Organization != nil {
 		q.Organization = j.caller.Organization.Name
 	}
