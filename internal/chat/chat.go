@@ -57,6 +57,16 @@ type Request struct {
 	// Choices is the client's `n`; at least 1.
 	Choices  int
 	LogProbs bool
+	// TopLogProbs is how many alternatives a token's probabilities are wanted for.
+	TopLogProbs int
+	// Temperature, TopP and the penalties are nil where the client set none.
+	Temperature, TopP, FrequencyPenalty, PresencePenalty *float64
+	// Seed is nil where the client set none.
+	Seed *int64
+	// Stop are the sequences that end the output.
+	Stop []string
+	// OneCall forbids more than one tool call in a turn (parallel_tool_calls: false).
+	OneCall bool
 	// Effort is the client's reasoning effort, in OpenAI's words; empty: not set.
 	Effort string
 
@@ -161,6 +171,9 @@ type ToolChoice struct {
 	Mode ChoiceMode
 	// Name is the tool of ChoiceNamed.
 	Name string
+	// Allowed are the tools of ChoiceAllowed, Required says that one of them must be called.
+	Allowed  []string
+	Required bool
 }
 
 // Forced reports whether the model must call a tool.

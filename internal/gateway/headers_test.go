@@ -91,3 +91,16 @@ func TestRequestID(t *testing.T) {
 		})
 	}
 }
+
+// TestUserIdsAreDigests: the client's ids of a person and a conversation are in the records as keyed digests only.
+func TestUserIdsAreDigests(t *testing.T) {
+	run(t, map[string]row{"": {
+		more: `,"user":"ann@example.test","metadata":{"conversation_id":"conv-4711"}`, a: one(alpha.says("ok")), trace: "A", classes: "ok", text: "ok",
+		check: func(t *testing.T, o outcome) {
+			assert.NotContains(t, o.raw, "ann@example.test")
+			assert.NotContains(t, o.raw, "conv-4711")
+			assert.Regexp(t, `"user_digest":"[0-9a-f]{16}"`, o.raw)
+			assert.Regexp(t, `"conversation_digest":"[0-9a-f]{16}"`, o.raw)
+		},
+	}})
+}

@@ -242,17 +242,22 @@ func (p *parser) stop() {
 		if s.Type != gjson.String || s.Str == "" {
 			p.fail("stop", "must be a non-empty string or a list of them")
 		}
+		p.req.Stop = append(p.req.Stop, s.Str)
 	}
 }
 
 func (p *parser) sampling() {
-	p.number("temperature", 0, 2)
-	p.number("top_p", 0, 1)
-	p.number("frequency_penalty", -2, 2)
-	p.number("presence_penalty", -2, 2)
-	p.integer("seed", -1<<62, 1<<62)
+	p.req.Temperature = p.number("temperature", 0, 2)
+	p.req.TopP = p.number("top_p", 0, 1)
+	p.req.FrequencyPenalty = p.number("frequency_penalty", -2, 2)
+	p.req.PresencePenalty = p.number("presence_penalty", -2, 2)
+	if n := p.integer("seed", -1<<62, 1<<62); p.err == nil {
+		if _, ok := p.get("seed"); ok {
+			p.req.Seed = &n
+		}
+	}
 	p.req.LogProbs = p.boolean("logprobs")
-	if p.integer("top_logprobs", 0, 20) > 0 && !p.req.LogProbs {
+	if p.req.TopLogProbs = int(p.integer("top_logprobs", 0, 20)); p.req.TopLogProbs > 0 && !p.req.LogProbs {
 		p.fail("top_logprobs", "needs logprobs: true")
 	}
 	if v, ok := p.get("logit_bias"); ok && !v.IsObject() {
@@ -269,7 +274,9 @@ func (p *parser) sampling() {
 func (p *parser) flags() {
 	p.req.Stream = p.boolean("stream")
 	p.req.Store = p.boolean("store")
-	p.boolean("parallel_tool_calls")
+	if parallel := p.boolean("parallel_tool_calls"); !parallel {
+		_, p.req.OneCall = p.get("parallel_tool_calls")
+	}
 	if v, ok := p.get("stream_options"); ok {
 		switch {
 		case !v.IsObject():
@@ -285,8 +292,16 @@ func (p *parser) flags() {
 			p.fail(name, "must be a string")
 		}
 	}
-	if v, ok := p.get("metadata"); ok && !v.IsObject() {
-		p.fail("metadata", "must be an object")
+	for _, name := range []string{"user", "safety_identifier"} {
+		if v, ok := p.get(name); ok {
+			p.req.User = v.Str
+		}
+	}
+	if v, ok := p.get("metadata"); ok {
+		if !v.IsObject() {
+			p.fail("metadata", "must be an object")
+		}
+		p.req.Conversation = v.Get("conversation_id").String()
 	}
 }
 
@@ -303,11 +318,16 @@ func (p *parser) integer(name string, least, most int64) int64 {
 	return n
 }
 
-func (p *parser) number(name string, least, most float64) {
+// number reads an optional number; nil when there is none.
+func (p *parser) number(name string, least, most float64) *float64 {
 	v, ok := p.get(name)
-	if ok && (v.Type != gjson.Number || v.Num < least || v.Num > most) {
+	if !ok {
+		return nil
+	}
+	if v.Type != gjson.Number || v.Num < least || v.Num > most {
 		p.fail(name, "must be a number from %g to %g", least, most)
 	}
+	return &v.Num
 }
 
 func (p *parser) boolean(name string) bool {

@@ -71,8 +71,13 @@ func (p *parser) toolChoice() {
 		p.req.Choice.Mode = chat.ChoiceMode(v.Str)
 	case kind == "allowed_tools":
 		p.req.Choice.Mode = chat.ChoiceAllowed
-		if !v.Get("allowed_tools").IsObject() {
+		allowed := v.Get("allowed_tools")
+		if !allowed.IsObject() {
 			p.fail("tool_choice.allowed_tools", "is required and must be an object")
+		}
+		p.req.Choice.Required = allowed.Get("mode").String() == "required"
+		for _, t := range allowed.Get("tools").Array() {
+			p.req.Choice.Allowed = append(p.req.Choice.Allowed, t.Get(t.Get("type").String()+".name").String())
 		}
 	case kind == "function" || kind == "custom":
 		p.namedTool("tool_choice."+kind+".name", v.Get(kind+".name"))
