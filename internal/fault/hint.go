@@ -28,8 +28,9 @@ var dimensions = []struct{ left, spent, reset string }{
 }
 
 // HintFrom is the hint of an answer (policy.md §4): the wait that its headers ask for, else the one in its body, else the
-// reset of an exhausted dimension. get returns a header's value by its lower-case name, "" when absent. The last resort
-// of the order, the sentence "try again in 4s", is read by Classify, for a throttle only.
+// reset of an exhausted dimension, of which the last one counts. get returns a header's value by its lower-case name, ""
+// when absent. Words, negative numbers, NaN and infinities are no hint; zero and a moment that has passed are one. The
+// last resort of the order, the sentence "try again in 4s", is read by Classify, for a throttle only.
 func HintFrom(get func(name string) string, env Envelope, now time.Time) Hint {
 	original := func(name string) string { return env.said.headers[name] }
 	if h := hintFromRetryAfter(get, now); h.Known {
@@ -44,14 +45,6 @@ func HintFrom(get func(name string) string, env Envelope, now time.Time) Hint {
 	return hintFromResets(original, now)
 }
 
-// HintFromHeaders reads the retry hint of an answer without a body: retry-after-ms and x-ms-retry-after-ms in
-// milliseconds, then retry-after as seconds (integer or float) or as an HTTP date relative to now, then the reset of the
-// dimensions that are exhausted, of which the last one counts. get returns a header's value by its lower-case name, ""
-// when absent. Words, negative numbers, NaN and infinities are no hint.
-func HintFromHeaders(get func(name string) string, now time.Time) Hint {
-	return HintFrom(get, Envelope{}, now)
-}
-
 // ResetFrom is when the provider says that a spent allowance is restored, which is more than when to ask again:
 // OpenRouter's resets_at, and Anthropic's "You will regain access on 2026-09-01 at 00:00 UTC".
 func ResetFrom(env Envelope, now time.Time) Hint {
@@ -61,6 +54,8 @@ func ResetFrom(env Envelope, now time.Time) Hint {
 	return hintFromRegain(env.Message, now)
 }
 
+// hintFromRetryAfter reads retry-after-ms and x-ms-retry-after-ms in milliseconds, then retry-after as seconds (integer or
+// float) or as an HTTP date.
 func hintFromRetryAfter(get func(name string) string, now time.Time) Hint {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if h, ok := hintFromNumber(get(name), time.Millisecond, name); ok {

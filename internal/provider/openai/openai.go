@@ -63,7 +63,7 @@ func streams(c provider.Call, contentType string) bool {
 }
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	o.Provider = c.Channel.Provider.Vendor
+	o.Provider, o.OwnKey = c.Channel.Provider.Vendor, c.Credential.Organization != ""
 	return cmp.Or(c.Policy, p.Policy).Classify(o)
 }
 
