@@ -116,9 +116,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return nil, fault.Invalid("Content-Encoding", "Content-Encoding: an encoded body is not accepted; send it as it is")
 	}
-	tooLarge := &fault.Error{Code: fault.RequestTooLarge, Param: "body", Message: "the body is larger than " + strconv.Itoa(MaxBody) + " bytes"}
 	if r.ContentLength > MaxBody {
-		return nil, tooLarge
+		return nil, tooLarge(MaxBody, "")
 	}
 	var body []byte
 	var err error
@@ -132,13 +131,19 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Error) {
 	switch {
 	case err == nil:
 		return body, nil
-	case errors.As(err, &exceeded), errors.Is(err, ErrBodyTooLarge):
-		return nil, tooLarge
+	case errors.As(err, &exceeded):
+		return nil, tooLarge(MaxBody, "")
+	case errors.Is(err, ErrBodyTooLarge):
+		return nil, tooLarge(MaxBase64Body, ", the most that is taken of one that arrives base64-encoded")
 	case errors.Is(err, ErrBodyEncoding):
 		return nil, fault.Invalid("body", "the body is said to be base64 and is not")
 	default:
 		return nil, fault.Invalid("body", "the body could not be read to its end")
 	}
+}
+
+func tooLarge(bound int, why string) *fault.Error {
+	return &fault.Error{Code: fault.RequestTooLarge, Param: "body", Message: "the body is larger than " + strconv.Itoa(bound) + " bytes" + why}
 }
 
 // requestID takes the client's id if it is one, else makes one.
