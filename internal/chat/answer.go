@@ -26,6 +26,7 @@ type AnswerChoice struct {
 	Refusal   string
 	Reasoning string
 	Calls     []ToolCall
+	Thinking  []Thinking
 	Finish    FinishReason
 	Native    string
 	// LogProbs holds the logprobs objects of the frames, as written, in order.
@@ -44,12 +45,13 @@ type building struct {
 	finish                   FinishReason
 	native                   string
 	logprobs                 []string
+	thinking                 []Thinking
 }
 
 type callBuilding struct {
-	index    int
-	id, name string
-	args     strings.Builder
+	index               int
+	id, name, signature string
+	args                strings.Builder
 }
 
 // Add takes the next event.
@@ -95,6 +97,7 @@ func (a *Assembler) addDelta(d *Delta) {
 	if d.LogProbs != "" {
 		b.logprobs = append(b.logprobs, d.LogProbs)
 	}
+	b.thinking = append(b.thinking, d.Thinking...)
 	if d.Finish != "" {
 		b.finish, b.native = d.Finish, d.Native
 	}
@@ -105,6 +108,9 @@ func (a *Assembler) addDelta(d *Delta) {
 		}
 		if t.Name != "" {
 			c.name = t.Name
+		}
+		if t.Signature != "" {
+			c.signature = t.Signature
 		}
 		c.args.WriteString(t.Arguments)
 	}
@@ -128,13 +134,14 @@ func (a *Assembler) Answer() *Answer {
 	for index, b := range a.choices {
 		slices.SortFunc(b.calls, func(x, y *callBuilding) int { return x.index - y.index })
 		c := AnswerChoice{Index: index, Text: b.text.String(), Refusal: b.refusal.String(), Reasoning: b.reasoning.String(),
-			Finish: b.finish, Native: b.native, LogProbs: b.logprobs}
+			Finish: b.finish, Native: b.native, LogProbs: b.logprobs,
+			Thinking: b.thinking}
 		for _, call := range b.calls {
 			args := call.args.String()
 			if strings.TrimSpace(args) == "" {
 				args = "{}"
 			}
-			c.Calls = append(c.Calls, ToolCall{ID: call.id, Name: call.name, Arguments: args})
+			c.Calls = append(c.Calls, ToolCall{ID: call.id, Name: call.name, Arguments: args, Signature: call.signature})
 		}
 		out.Choices = append(out.Choices, c)
 	}

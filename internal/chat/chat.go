@@ -104,6 +104,17 @@ type Message struct {
 	// CallID says which call a tool message answers.
 	CallID  string
 	Refusal string
+	// Thinking are the reasoning blocks of an assistant turn, in order, as a provider gave them: they go back to the same
+	// vendor unchanged, and to no other.
+	Thinking []Thinking
+}
+
+// Thinking is one block of a model's reasoning that must be replayed as it was.
+type Thinking struct {
+	// Vendor is whose block it is ("anthropic", "gemini").
+	Vendor string
+	// Text and Signature are a signed block's; Data is an encrypted block's, which has no text.
+	Text, Signature, Data string
 }
 
 // PartKind tells what a part holds.
@@ -152,6 +163,8 @@ type ToolCall struct {
 	Name string
 	// Arguments is the JSON text of the arguments; "{}" when the call takes none.
 	Arguments string
+	// Signature is the vendor's proof of the reasoning behind the call, to be replayed with it; empty: none.
+	Signature string
 }
 
 // ChoiceMode is how free the model is in using tools.

@@ -61,6 +61,8 @@ type Delta struct {
 	Tools     []ToolDelta
 	// LogProbs is the provider's logprobs object as written; empty: none.
 	LogProbs string
+	// Thinking is a reasoning block that has become whole. It is no content by itself.
+	Thinking []Thinking
 	// Media says that the frame carries audio or image data, which only Raw holds.
 	Media  bool
 	Finish FinishReason
@@ -74,6 +76,8 @@ type ToolDelta struct {
 	ID        string
 	Name      string
 	Arguments string
+	// Signature comes with a call's first fragment only.
+	Signature string
 }
 
 // Content reports whether the event holds something that a user of the answer would see, which is what commits a
@@ -109,6 +113,7 @@ func (e *Event) Clone() *Event {
 	c.Deltas = slices.Clone(e.Deltas)
 	for i := range c.Deltas {
 		c.Deltas[i].Tools = slices.Clone(c.Deltas[i].Tools)
+		c.Deltas[i].Thinking = slices.Clone(c.Deltas[i].Thinking)
 	}
 	if e.Usage != nil {
 		u := *e.Usage
