@@ -37,6 +37,13 @@ help: ## Print this list
 run: ## The whole stack on this machine, on http://127.0.0.1:3000, with simulated providers (Ctrl-C ends it)
 	@$(GO) build -tags $(TAGS) -o build/local/localstack ./localstack && exec build/local/localstack $(ARGS)
 
+# Of the shape that a function URL sends: see events/README.md.
+EVENT ?= events/chat-stream.json
+
+.PHONY: invoke
+invoke: ## One event through the real binary, printed while it streams: make invoke EVENT=events/chat.json
+	@$(GO) build -tags $(TAGS) -o build/local/localstack ./localstack && exec build/local/localstack -invoke $(EVENT) $(ARGS)
+
 .PHONY: test
 test: ## Every test: no network, no Docker, no C compiler
 	$(GO) test -tags $(TAGS) ./...

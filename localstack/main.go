@@ -23,7 +23,11 @@ func main() {
 	endWithParent()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+	do := run
+	if o.event != "" {
+		do = invoke
+	}
+	if err := do(ctx, o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "localstack:", err)
 		os.Exit(1)
 	}

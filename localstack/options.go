@@ -21,6 +21,7 @@ type options struct {
 	providers   string
 	config      string
 	out         string
+	event       string // empty: listen
 	concurrency int
 }
 
@@ -43,6 +44,7 @@ func parseOptions(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.providers, "providers", simulated, "simulated: the simulated provider alone; config: the providers of -config,\nwith the keys that it names (env:NAME) taken from this environment")
 	flags.StringVar(&o.config, "config", "infra/gateway.yaml", "route configuration, a `path` to YAML, or to JSON if it ends in .json")
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
+	flags.StringVar(&o.event, "invoke", "", "do not listen: hand the function the function URL event in this `file`,\nprint the answer while it streams, and end")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
 	if err := flags.Parse(args); err != nil {
 		return o, err

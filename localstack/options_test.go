@@ -11,14 +11,14 @@ import (
 
 func TestOptions(t *testing.T) {
 	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.yaml", out: "build/local", concurrency: 10}
-	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", concurrency: 3}
+	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", event: "e.json", concurrency: 3}
 	tests := map[string]struct {
 		args    []string
 		want    options
 		problem string // printed
 	}{
 		"without flags the defaults count": {nil, defaults, ""},
-		"every flag is heeded":             {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -concurrency 3"), all, ""},
+		"every flag is heeded":             {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -concurrency 3"), all, ""},
 		"an endpoint must be a URL":        {[]string{"-aws", "localhost"}, options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
 		"providers are one of two":         {[]string{"-providers", "real"}, options{}, `-providers "real" is neither "simulated" nor "config"`},
 		"no environment serves nobody":     {[]string{"-concurrency", "0"}, options{}, "-concurrency must be at least 1"},

@@ -32,38 +32,69 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return fmt.Errorf("listening for clients (-addr chooses another address): %w", err)
 	}
 	defer entrance.Close()
-	configuration, err := o.readConfiguration()
-	if err != nil {
-		return err
-	}
-	bootstrap, err := build(ctx, f.logicalID, o.out, stderr)
+	s, err := o.bringUp(ctx, f, shortName(f.logicalID)+".log", stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	defer s.close()
+	o.greet(stdout, entrance.Addr(), s.log.Name())
+	return serve(ctx, entrance, s.front)
+}
+
+// running is the function and what it calls.
+type running struct {
+	simulator *simulator
+	log       *os.File
+	front     *runtimeapi.Front
+}
+
+// bringUp builds the function and starts it, with its log in a file of the given name.
+func (o options) bringUp(ctx context.Context, f function, log string, stderr io.Writer) (_ *running, err error) {
+	configuration, err := o.readConfiguration()
+	if err != nil {
+		return nil, err
+	}
+	bootstrap, err := build(ctx, f.logicalID, o.out, stderr)
+	if err != nil {
+		return nil, err
+	}
 	if err := deploy(configuration, f, filepath.Dir(bootstrap)); err != nil {
-		return err
+		return nil, err
 	}
-	simulator, err := startSimulator()
+	s := new(running)
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.simulator, err = startSimulator(); err != nil {
+		return nil, err
+	}
+	env, err := o.environment(f, s.simulator.url, configuration, os.LookupEnv)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer simulator.close()
-	env, err := o.environment(f, simulator.url, configuration, os.LookupEnv)
+	if s.log, err = os.Create(filepath.Join(o.out, log)); err != nil { // anew
+		return nil, fmt.Errorf("opening the log of %s: %w", f.logicalID, err)
+	}
+	s.front, err = o.start(f, bootstrap, env, &functionLog{name: shortName(f.logicalID), file: s.log, terminal: stderr})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	logFile, err := o.openLog(f)
-	if err != nil {
-		return err
+	return s, nil
+}
+
+// close ends what has been started of s.
+func (s *running) close() {
+	if s.front != nil {
+		s.front.Close()
 	}
-	defer logFile.Close()
-	front, err := o.start(f, bootstrap, env, &functionLog{name: shortName(f.logicalID), file: logFile, terminal: stderr})
-	if err != nil {
-		return err
+	if s.log != nil {
+		s.log.Close()
 	}
-	defer front.Close()
-	o.greet(stdout, entrance.Addr(), logFile.Name())
-	return serve(ctx, entrance, front)
+	if s.simulator != nil {
+		s.simulator.close()
+	}
 }
 
 // stopped is nil when ctx has ended: what failed then failed because of that.
@@ -133,16 +164,8 @@ func (s *simulator) close() {
 	s.serving.Wait()
 }
 
-// openLog starts the log file of the function anew.
-func (o options) openLog(f function) (*os.File, error) {
-	file, err := os.Create(filepath.Join(o.out, shortName(f.logicalID)+".log"))
-	if err != nil {
-		return nil, fmt.Errorf("opening the log of %s: %w", f.logicalID, err)
-	}
-	return file, nil
-}
-
-// start starts the function with one environment, so that a function that cannot start is heard of now.
+// start starts the function with one environment, so that a function that cannot start is heard of now. Strict: what
+// would hang or surprise clients in Lambda is to fail here.
 func (o options) start(f function, bootstrap string, env []string, log io.Writer) (*runtimeapi.Front, error) {
 	mode := runtimeapi.Buffered
 	if f.url.stream {
@@ -159,7 +182,7 @@ func (o options) start(f function, bootstrap string, env []string, log io.Writer
 		Freeze:      true,
 		Stdout:      log,
 		Stderr:      log,
-	}, runtimeapi.Prestart(1))
+	}, runtimeapi.Prestart(1), runtimeapi.Strict())
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", f.logicalID, err)
 	}
