@@ -17,8 +17,13 @@ const (
 	// tripMany failures of the last 10 s do without the share of the window: at a high rate the window would take half a
 	// minute to notice.
 	tripMany = 10
-	// tripRow failed calls in a row, seen by one environment, open it as well; see rowFor.
+	// tripRow failed calls in a row, as one environment saw them, open it as well; see rowFor.
 	tripRow = 5
+	// rowKnown is how many other attempts of the window tell the provider's error rate, and rowCalm and rowRough are the
+	// rates up to which one call less, and as many, make the row.
+	rowKnown = 20
+	rowCalm  = 0.03
+	rowRough = 0.06
 
 	firstOpen  = 30 * time.Second
 	openGrowth = 1.25
@@ -33,7 +38,7 @@ const (
 	// closeAfter successful probes close the circuit.
 	closeAfter = 2
 	// closeCredit is how many successes a circuit is believed to have seen when it closes. Without it the first failures
-	// to come in would open it again: they are faster than the successes that began beside them.
+	// to come in would open it again, in whatever environment, before a success could.
 	closeCredit = 10
 )
 
@@ -126,13 +131,13 @@ func (e Success) apply(s behaviour, c Circuit, now time.Time, _ float64) (Circui
 
 func (e Failure) apply(s behaviour, c Circuit, now time.Time, random float64) (Circuit, []Transition) {
 	if e.Weight <= 0 {
-		return s.learned(c, NoVerdict{e.Attempt}), nil
+		return s.unjudged(c, NoVerdict{e.Attempt}), nil
 	}
 	return s.failed(c, e, now, random)
 }
 
 func (e NoVerdict) apply(s behaviour, c Circuit, _ time.Time, _ float64) (Circuit, []Transition) {
-	return s.learned(c, e), nil
+	return s.unjudged(c, e), nil
 }
 
 func (e Ask) apply(s behaviour, c Circuit, now time.Time, _ float64) (Circuit, []Transition) {
@@ -143,7 +148,7 @@ func (e Ask) apply(s behaviour, c Circuit, now time.Time, _ float64) (Circuit, [
 type behaviour interface {
 	succeeded(Circuit, Success, time.Time) (Circuit, []Transition)
 	failed(Circuit, Failure, time.Time, float64) (Circuit, []Transition)
-	learned(Circuit, NoVerdict) Circuit
+	unjudged(Circuit, NoVerdict) Circuit
 	asked(Circuit, Ask, time.Time) (Circuit, []Transition)
 }
 
@@ -198,8 +203,12 @@ func (c Circuit) watched(now time.Time) Circuit {
 // Judge opens a closed circuit if its failures ask for it; f is the latest of them, already counted. It is a step of its
 // own because with a shared store the counting is done there, and the returned sum decides.
 //
-// (a) At least 3 weighted failures in the window, at least 50 % of the known attempts of the last 10 s, and either 25 % of
-// the window's or 10 in these 10 s; or (b) 5 failed calls in a row in this environment.
+// (a) At least 3 weighted failures in the window, at least 50 % of the attempts of the last 10 s, and either 25 % of the
+// window's or 10 within these 10 s. Up to ten calls of this environment that are still on their way count as attempts of
+// the last 10 s: refusals come in faster than the answers to calls made beside them.
+//
+// (b) 5 failed calls in a row in this environment, in the order in which they began: 4 when the window knows the provider
+// as healthy, 6 when it has many errors.
 func (c Circuit) Judge(f Failure, now time.Time, random float64) (Circuit, []Transition) {
 	switch {
 	case c.State != Closed || stale(c, f.Attempt):
@@ -213,28 +222,29 @@ func (c Circuit) Judge(f Failure, now time.Time, random float64) (Circuit, []Tra
 	}
 }
 
+// inARow is rule (b).
 func (c Circuit) inARow(now time.Time) bool {
 	row := c.order.row()
 	attempts, weight := c.Window.Sum(now)
 	return row >= rowFor(attempts-row, weight-float64(row))
 }
 
-// rowFor is how many failed calls in a row are too many, by what the window knows besides them: so many that a provider
-// with that error rate would show them about once in a million calls.
+// rowFor is how long a row of failures must be, by what the window knows besides it: so long that a provider with that
+// error rate would show one about once in a million calls.
 func rowFor(attempts int, weight float64) int {
-	rate := max(weight, 0) / float64(max(attempts, 1))
-	switch {
-	case attempts < 20:
+	switch rate := max(weight, 0) / float64(max(attempts, 1)); {
+	case attempts < rowKnown:
 		return tripRow
-	case rate <= 0.03:
+	case rate <= rowCalm:
 		return tripRow - 1
-	case rate <= 0.06:
+	case rate <= rowRough:
 		return tripRow
 	default:
 		return tripRow + 1
 	}
 }
 
+// tripped is rule (a).
 func (c Circuit) tripped(now time.Time) bool {
 	attempts, weight := c.Window.Sum(now)
 	recentAttempts, recentWeight := c.Window.Recent(now)

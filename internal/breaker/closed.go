@@ -21,7 +21,7 @@ func (closed) failed(c Circuit, e Failure, now time.Time, random float64) (Circu
 	return c.Count(e, now).Judge(e, now, random)
 }
 
-func (closed) learned(c Circuit, e NoVerdict) Circuit {
+func (closed) unjudged(c Circuit, e NoVerdict) Circuit {
 	c.order = c.order.without(e.Place)
 	return c
 }

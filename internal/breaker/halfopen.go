@@ -28,8 +28,8 @@ func (halfOpen) failed(c Circuit, e Failure, now time.Time, random float64) (Cir
 	return c.open(ProbeFailed, e, now, random)
 }
 
-// learned frees the lease early, so that the next request may probe at once.
-func (halfOpen) learned(c Circuit, e NoVerdict) Circuit {
+// unjudged frees the lease early, so that the next request may probe at once.
+func (halfOpen) unjudged(c Circuit, e NoVerdict) Circuit {
 	if !holds(c, e.Attempt) {
 		return c
 	}

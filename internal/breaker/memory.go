@@ -30,6 +30,7 @@ type entry struct {
 	circuit Circuit
 	holds   Holds
 	pulse   pulse
+	made    time.Time
 	used    time.Time
 }
 
@@ -126,6 +127,9 @@ func (m *Memory) Report(now time.Time, p Permit, o Outcome, random float64) []Tr
 		return nil
 	}
 	e.pulse = e.pulse.after(o, p.call.attempts(), now)
+	if p.Began.Before(e.made) {
+		p.call.attempt.Place = 0 // of an order that is forgotten
+	}
 	var ts []Transition
 	e.circuit, ts = e.circuit.Next(p.call.event(o), now, random)
 	p.call.judged(o)
@@ -239,7 +243,7 @@ func (m *Memory) entry(now time.Time, k Key) *entry {
 		if !m.room(now) {
 			return nil
 		}
-		e = &entry{}
+		e = &entry{made: now}
 		m.kept[k] = e
 	}
 	e.used = now

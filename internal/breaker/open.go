@@ -12,7 +12,7 @@ func (open) failed(c Circuit, _ Failure, _ time.Time, _ float64) (Circuit, []Tra
 	return c, nil
 }
 
-func (open) learned(c Circuit, _ NoVerdict) Circuit { return c }
+func (open) unjudged(c Circuit, _ NoVerdict) Circuit { return c }
 
 // asked makes the circuit half-open once its time has passed; who asked first holds the lease.
 func (open) asked(c Circuit, e Ask, now time.Time) (Circuit, []Transition) {

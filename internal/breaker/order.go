@@ -34,25 +34,28 @@ func (o order) failure(place uint64) order   { return o.judge(place, &o.failed) 
 // without takes a call out that said nothing: its neighbours follow each other.
 func (o order) without(place uint64) order { return o.judge(place, &o.void) }
 
-// judge sets the call's bit in one of o's own masks; nil: in none. A call too old to be remembered changes nothing.
+// judge sets the call's bit in one of o's own masks; nil: in none. A call that is not remembered changes nothing.
 func (o *order) judge(place uint64, in *uint64) order {
-	if place <= o.since || place > o.last || o.last-place >= orderLength {
+	age := o.last - place
+	if age >= o.known() {
 		return *o
 	}
-	bit := uint64(1) << (o.last - place)
+	bit := uint64(1) << age
 	o.pending &^= bit
-	o.failed &^= bit
 	if in != nil {
 		*in |= bit
 	}
 	return *o
 }
 
+// known is how many calls are remembered.
+func (o order) known() uint64 { return min(o.last-o.since, orderLength) }
+
 // row is the longest row of failed calls. A success ends a row, and so does a call that is still on its way, since it may
 // yet succeed.
 func (o order) row() int {
 	longest, row := 0, 0
-	for i := range min(o.last-o.since, orderLength) {
+	for i := range o.known() {
 		switch bit := uint64(1) << i; {
 		case o.failed&bit != 0:
 			row++
@@ -69,9 +72,9 @@ func (o order) unanswered() int { return bits.OnesCount64(o.pending) }
 
 // doubtful reports whether, of the calls that have been judged, the one that began last failed.
 func (o order) doubtful() bool {
-	known := o.pending | o.void
-	for i := range min(o.last-o.since, orderLength) {
-		if bit := uint64(1) << i; known&bit == 0 {
+	open := o.pending | o.void
+	for i := range o.known() {
+		if bit := uint64(1) << i; open&bit == 0 {
 			return o.failed&bit != 0
 		}
 	}

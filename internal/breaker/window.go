@@ -46,7 +46,7 @@ func (w Window) Merge(now time.Time, reported []Bucket) Window {
 		if !within(b.Slot, slot) {
 			continue
 		}
-		own := &w.ring[b.Slot%buckets]
+		own := &w.ring[uint64(b.Slot)%buckets]
 		switch {
 		case own.Slot == b.Slot:
 			own.Attempts += b.Attempts
