@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"spillway/internal/breaker"
 	"spillway/internal/chat"
@@ -221,12 +221,17 @@ func validate(a *chat.Answer) error {
 	}
 	for _, c := range a.Choices {
 		for _, call := range c.Calls {
-			if call.Name == "" || !gjson.Valid(call.Arguments) {
+			if call.Name == "" || !readable(call.Arguments) {
 				return &notAnAnswer{"a tool call cannot be read"}
 			}
 		}
 	}
 	return nil
+}
+
+// readable reports whether a tool call's arguments are JSON. It bears any nesting, which a recursive check does not.
+func readable(arguments string) bool {
+	return jsontext.Value(arguments).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
 // notAnAnswer is a 2xx whose content does not hold together.

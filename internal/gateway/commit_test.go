@@ -209,6 +209,10 @@ func TestWholeToolCalls(t *testing.T) {
 			stream: true, settings: route, a: twice(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, `{"x":`), alpha.finish("tool_calls"), "[DONE]")),
 			b: one(beta.says("from B")), trace: "A 200ms A B", classes: "bad_response bad_response ok", text: "from B",
 		},
+		"arguments that nest beyond all sense are no arguments, and no end of the process": {
+			stream: true, settings: route, a: twice(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, strings.Repeat("[", 7<<20)), alpha.finish("tool_calls"), "[DONE]")),
+			b: one(beta.says("from B")), trace: "A 200ms A B", classes: "bad_response bad_response ok", text: "from B",
+		},
 		"arguments beyond all bounds end the attempt": {
 			stream: true, settings: route, model: "alone",
 			a:     one(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, strings.Repeat("1", 5<<20)), args(0, 0, strings.Repeat("1", 5<<20)), alpha.finish("tool_calls"), "[DONE]")),

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/tidwall/gjson"
-
 	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
@@ -99,7 +97,7 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 			continue
 		}
 		p.call.Arguments = cmp.Or(string(p.arguments), "{}")
-		if !gjson.Valid(p.call.Arguments) {
+		if !readable(p.call.Arguments) {
 			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
 				Cause: errUnreadableCall})
 		}
