@@ -73,6 +73,24 @@ lint: .tools/golangci-lint ## golangci-lint, at the version pinned in infra/tool
 .tools/golangci-lint: infra/tools/go.mod infra/tools/go.sum
 	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+.PHONY: rie
+rie: .tools/aws-lambda-rie ## Every event under AWS's Runtime Interface Emulator, at the version pinned in infra/tools/go.mod
+	AWS_LAMBDA_RIE=$(CURDIR)/$< $(GO) test -tags $(TAGS) -count=1 -v -run RuntimeInterfaceEmulator ./functions/gateway
+
+.tools/aws-lambda-rie: infra/tools/go.mod infra/tools/go.sum
+	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/aws/aws-lambda-runtime-interface-emulator/cmd/aws-lambda-rie
+
+# How long each fuzz target runs.
+FUZZTIME ?= 20s
+
+.PHONY: fuzz
+fuzz: ## Every decoder's fuzz target, FUZZTIME each
+	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal); do \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' $$file); do \
+			$(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file); \
+		done; \
+	done
+
 .PHONY: faults
 faults: ## The fault suite: real function binaries against providers that misbehave, one line a fault
 	@$(GO) run -tags $(TAGS) ./internal/simulate/faults
