@@ -97,7 +97,7 @@ func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
 		Mode:        runtimeapi.Stream,
 		Stdout:      b.log,
 		Stderr:      b.log,
-	}, runtimeapi.Prestart(1))
+	}, runtimeapi.Prestart(1), runtimeapi.Strict())
 	if err != nil {
 		closeProvider()
 		return nil, fmt.Errorf("starting the gateway: %w: %s", err, cut(b.log.String()))
@@ -112,11 +112,20 @@ func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
 	server := &http.Server{Handler: b.front}
 	running.Go(func() { _ = server.Serve(entrance) }) // ends with the server
 	b.stop = func() error {
-		err := errors.Join(server.Close(), b.front.Close())
+		err := errors.Join(server.Close(), b.front.Close(), b.violations())
 		closeProvider()
 		return err
 	}
 	return b, nil
+}
+
+// violations are the answers that Lambda would have let pass and that would have hung or surprised its client.
+func (b *bench) violations() error {
+	var all []error
+	for _, v := range b.front.Violations() {
+		all = append(all, fmt.Errorf("the answer to a client breaks a rule of the platform: %s", v))
+	}
+	return errors.Join(all...)
 }
 
 // configuration is the row's gateway.json: one route over the row's candidates
