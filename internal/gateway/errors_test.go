@@ -70,6 +70,13 @@ func TestWhichErrorIsShown(t *testing.T) {
 			trace: "A 200ms A B 200ms B", classes: "overloaded overloaded server_error server_error",
 			status: 503, code: "provider_unavailable", class: "server_error", provider: "beta", check: attemptsAre(""),
 		},
+		"a route that shows nothing of its providers, in the headers either": {
+			settings: settings{route: `"expose": "none"`}, a: twice(overloaded()), b: twice(unavailable()),
+			trace: "A 200ms A B 200ms B", classes: "overloaded overloaded server_error server_error",
+			status: 503, code: "provider_unavailable", class: "server_error",
+			headers: map[string]string{"X-LLM-Provider": "", "X-LLM-Routing-Reason": "", "X-LLM-Provider-Request-Id": ""},
+			check:   func(t *testing.T, o outcome) { assert.False(t, gjson.Get(o.body, "error.attempts").Exists()) },
+		},
 	}), map[string]row{
 		"two keys of one channel are two candidates": {
 			settings: settings{credentials: []string{"spare"}}, a: twice(badKey()), trace: "A A", classes: "auth auth",

@@ -251,7 +251,11 @@ func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFun
 // refuse ends the journey with an error of which nothing has been sent yet.
 func (g *Gateway) refuse(j *journey, out *outlet, err *fault.Error) {
 	j.err, j.outcome, j.status = err, string(err.Code), err.HTTPStatus()
-	out.refuse(g.head(j, nil), err)
+	h := g.head(j, nil)
+	if j.route != nil && j.route.Policy.Expose == catalog.ExposeNone {
+		h.Provider, h.ProviderRequestID, h.RoutingReason = "", "", ""
+	}
+	out.refuse(h, err)
 }
 
 // settle closes the books of the attempt that answered.
