@@ -91,8 +91,8 @@ func (r *reply) Next() (*chat.Event, error) {
 // complete reports whether the answer is whole: every choice that was asked for has ended or, when the stream says that
 // it is over, every choice that there was (some servers give one whatever n is).
 func (r *reply) complete() bool {
-	n := r.choices.ended()
-	return n > 0 && (n >= r.call.Request.Choices || (r.done && n == len(r.choices)))
+	n := r.choices.ended
+	return n > 0 && (n >= r.call.Request.Choices || (r.done && n == len(r.choices.over)))
 }
 
 // ended judges the end of a stream. Whatever the connection does after the last finish reason, the answer is whole.
@@ -169,7 +169,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 	if f := r.read(gjson.Parse(body), "message"); f != nil {
 		return nil, f
 	}
-	if len(r.choices) == 0 || r.choices.ended() < len(r.choices) {
+	if len(r.choices.over) == 0 || r.choices.ended < len(r.choices.over) {
 		return nil, r.unusable(errors.New("the body has no choice, or one without message or end"))
 	}
 	r.event.Whole = !r.event.Rebuilt // a body that was normalised must not be passed on as it is
@@ -215,10 +215,9 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		case "choices":
 			answers = true
 			value.ForEach(func(_, choice gjson.Result) bool {
-				if e := choice.Get("error"); isError(e) {
+				if e := r.readChoice(choice, member); isError(e) {
 					failed = e
 				}
-				r.readChoice(choice, member)
 				return true
 			})
 		}
@@ -277,7 +276,8 @@ func (r *reply) failed(env fault.Envelope, parsed bool) *fault.Failure {
 	return r.p.fail(r.call, o)
 }
 
-func (r *reply) readChoice(choice gjson.Result, member string) {
+// readChoice adds what a choice says to the event. It returns the choice's member `error`, if it has one.
+func (r *reply) readChoice(choice gjson.Result, member string) (failed gjson.Result) {
 	d := chat.Delta{}
 	var body, other gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
@@ -297,6 +297,8 @@ func (r *reply) readChoice(choice gjson.Result, member string) {
 			body = value
 		case "delta", "message":
 			other = value
+		case "error":
+			failed = value
 		}
 		return true
 	})
@@ -305,12 +307,13 @@ func (r *reply) readChoice(choice gjson.Result, member string) {
 		body, r.event.Rebuilt, r.event.Whole = other, true, member == "delta"
 	}
 	r.readBody(&d, body)
-	if d.Finish != "" && !r.choices[d.Choice] && r.calls.close(&d) {
+	if d.Finish != "" && !r.choices.over[d.Choice] && r.calls.close(&d) {
 		r.event.Rebuilt = true
 	}
 	if r.keep(&d, body.IsObject(), member) {
 		r.event.Deltas = append(r.event.Deltas, d)
 	}
+	return failed
 }
 
 // readBody reads a delta, or the message of a plain body.
@@ -334,29 +337,35 @@ func (r *reply) readBody(d *chat.Delta, body gjson.Result) {
 	})
 }
 
-// choices are the choices that an answer has shown: index → whether it has ended.
-type choices map[int]bool
+// choices are the choices that an answer has shown. The zero value has none.
+type choices struct {
+	over  map[int]bool // index → whether it has ended
+	ended int          // how many of them have
+}
 
-func (c choices) ended() (n int) {
-	for _, over := range c {
-		if over {
-			n++
-		}
+// see notes a choice, and whether it has ended by now. One that has ended stays so.
+func (c *choices) see(index int, over bool) {
+	before, seen := c.over[index]
+	if seen && (before || !over) {
+		return
 	}
-	return n
+	if c.over == nil {
+		c.over = map[int]bool{}
+	}
+	c.over[index] = over
+	if over {
+		c.ended++
+	}
 }
 
 // keep notes a delta and reports whether there is anything in it to pass on. A choice without a delta breaks clients, a
 // plain one without a message is none, and what is said again after a choice's end is not passed on.
 func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
-	if r.choices == nil {
-		r.choices = choices{}
-	}
-	over := r.choices[d.Choice]
+	over := r.choices.over[d.Choice]
 	if over {
 		d.Finish, d.Native = "", ""
 	}
-	r.choices[d.Choice] = over || (d.Finish != "" && (hasBody || member == "delta"))
+	r.choices.see(d.Choice, d.Finish != "" && (hasBody || member == "delta"))
 	if hasBody && !over {
 		return true
 	}

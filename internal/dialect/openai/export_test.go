@@ -1,0 +1,4 @@
+package openai
+
+// Members is members, for the tests.
+var Members = members
