@@ -136,6 +136,8 @@ func (p *parser) toolCall(at string, v gjson.Result) chat.ToolCall {
 	default:
 		p.fail(at+".type", "must be function or custom")
 	}
+	const signature = "extra_content.google.thought_signature"
+	c.Signature = p.text(at+"."+signature, v.Get(signature))
 	return c
 }
 

@@ -121,6 +121,7 @@ func TestARequestThatIsWrongIsRefusedByTheFieldThatIsWrong(t *testing.T) {
 		"a tool call of an unknown type":              {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","type":"shell","function":{"name":"f"}}]}]`), "messages[0].tool_calls[0].type"},
 		"a tool call without a name":                  {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","function":{}}]}]`), "messages[0].tool_calls[0].function.name"},
 		"a tool call whose arguments are an object":   {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":{}}}]}]`), "messages[0].tool_calls[0].function.arguments"},
+		"a signature that is a number":                {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f"},"extra_content":{"google":{"thought_signature":1}}}]}]`), "messages[0].tool_calls[0].extra_content.google.thought_signature"},
 		"a custom tool call without a name":           {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{}}]}]`), "messages[0].tool_calls[0].custom.name"},
 		"a custom tool call whose input is a list":    {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"f","input":[]}}]}]`), "messages[0].tool_calls[0].custom.input"},
 		"two tool calls of one id":                    {saying(`[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}},{"id":"c","function":{"name":"g"}}]}]`), "messages[0].tool_calls[1].id"},
@@ -268,6 +269,12 @@ func TestAValidRequestIsReadInto(t *testing.T) {
 			{Role: chat.Assistant},
 			{Role: chat.Assistant, Parts: []chat.Part{}},
 			{Role: "function", Name: "old"}}}},
+		"a call that comes back with its signature": {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f"},"extra_content":{"google":{"thought_signature":"c2ln"}}},
+			{"id":"c2","function":{"name":"f"},"extra_content":null}]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"tool","tool_call_id":"c2","content":"x"}]`),
+			chat.Request{Messages: []chat.Message{
+				{Role: chat.Assistant, Calls: []chat.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Signature: "c2ln"}, {ID: "c2", Name: "f", Arguments: "{}"}}},
+				{Role: chat.ToolRole, CallID: "c1", Parts: []chat.Part{{Kind: chat.TextPart, Text: "x"}}},
+				{Role: chat.ToolRole, CallID: "c2", Parts: []chat.Part{{Kind: chat.TextPart, Text: "x"}}}}}},
 		"escaped names mean the same": {`{"mod\u0065l":"fast","m\u0065ssages":[{"r\u006fle":"user","c\u006fntent":"x"}]}`, chat.Request{Messages: user}},
 		"text with every kind of character": {saying(`[{"role":"user","content":"é漢🌍\u0000\u2028\ud83c\udf0d\"\\"}]`), chat.Request{
 			Messages: []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: chat.TextPart, Text: "é漢🌍\x00\u2028🌍\"\\"}}}}}},

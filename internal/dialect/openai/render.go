@@ -230,7 +230,18 @@ func appendToolDelta(b []byte, t chat.ToolDelta) []byte {
 	}
 	b = append(b, `"arguments":`...)
 	b = appendString(b, t.Arguments)
-	return append(b, `}}`...)
+	b = append(b, '}')
+	return append(appendSignature(b, t.Signature), '}')
+}
+
+// appendSignature appends the proof of the reasoning behind a call, which a client returns with the call, where Google's own
+// OpenAI endpoint has it (https://ai.google.dev/gemini-api/docs/openai, 2026-11-30).
+func appendSignature(b []byte, signature string) []byte {
+	if signature == "" {
+		return b
+	}
+	b = append(b, `,"extra_content":{"google":{"thought_signature":`...)
+	return append(appendString(b, signature), `}}`...)
 }
 
 // End renders the end of a whole stream: the usage chunk if the client asked for it, and [DONE].
@@ -364,7 +375,8 @@ func appendChoice(b []byte, c chat.AnswerChoice) []byte {
 			b = append(b, `,"type":"function","function":{"name":`...)
 			b = appendString(b, call.Name)
 			b = append(b, `,"arguments":`...)
-			b = append(appendString(b, call.Arguments), `}}`...)
+			b = append(appendString(b, call.Arguments), '}')
+			b = append(appendSignature(b, call.Signature), '}')
 		}
 		b = append(b, ']')
 	}

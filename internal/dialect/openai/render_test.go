@@ -82,6 +82,10 @@ func TestEventsOfAStreamAreRendered(t *testing.T) {
 					`{"index":1,"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":null}]}`,
 				chunk + `"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\":1}"}}]},"finish_reason":null}]}`,
 				chunk + `"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`}},
+		"a call's signature goes with it": {[]chat.Event{{Deltas: []chat.Delta{{Tools: []chat.ToolDelta{{ID: "c1", Name: "f", Arguments: "{}", Signature: "c2ln"}, {Index: 1, ID: "c2", Name: "g"}}}}}},
+			[]string{
+				chunk + `"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},` +
+					`"extra_content":{"google":{"thought_signature":"c2ln"}}},{"index":1,"id":"c2","type":"function","function":{"name":"g","arguments":""}}]},"finish_reason":null}]}`}},
 		"two choices have a role each": {[]chat.Event{{Deltas: []chat.Delta{{Text: "a"}, {Choice: 1, Text: "b"}}}},
 			[]string{
 				chunk + `"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null}]}`,
@@ -200,6 +204,9 @@ func TestAPlainAnswerIsRendered(t *testing.T) {
 			Choices: []chat.AnswerChoice{{Text: "", Finish: chat.FinishStop}}},
 			`{"id":"chatcmpl-1","object":"chat.completion","created":5,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"stop"}],
 			"system_fingerprint":"fp","service_tier":"flex"}`},
+		"a call's signature goes with it": {chat.Answer{Choices: []chat.AnswerChoice{{Finish: chat.FinishToolCalls, Calls: []chat.ToolCall{{ID: "c1", Name: "f", Arguments: `{}`, Signature: `c"2`}}}}},
+			`{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[
+			{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c\"2"}}}]},"logprobs":null,"finish_reason":"tool_calls"}]}`},
 		"tool calls without text": {chat.Answer{Choices: []chat.AnswerChoice{{Finish: chat.FinishToolCalls, Calls: []chat.ToolCall{{ID: "c1", Name: "f", Arguments: `{"x":1}`}, {ID: "c2", Name: "g", Arguments: `{}`}}}}},
 			`{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[
 			{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}]}`},
@@ -260,7 +267,8 @@ var text = rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), fu
 func asUTF8(s string) string { return string([]rune(s)) }
 
 var toolDelta = rapid.Custom(func(t *rapid.T) chat.ToolDelta {
-	return chat.ToolDelta{Index: rapid.IntRange(0, 5).Draw(t, "index"), ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments")}
+	return chat.ToolDelta{Index: rapid.IntRange(0, 5).Draw(t, "index"), ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments"),
+		Signature: text.Draw(t, "signature")}
 })
 
 // drawEvent draws an event from its meaning, or as a provider of this dialect wrote it, on one line or on many.
