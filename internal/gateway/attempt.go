@@ -9,6 +9,7 @@ import (
 
 	"spillway/internal/breaker"
 	"spillway/internal/chat"
+	"spillway/internal/contract"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/retry"
@@ -46,6 +47,11 @@ type found struct {
 	onContent func()
 	// sentTool says that a part of a tool call has been sent to the client.
 	sentTool bool
+	// contract is what the answer must keep; nil: nothing is demanded. verdict holds a live stream to it; nil: nothing is
+	// demanded, or the answer has been held to it before the commit.
+	contract *contract.Contract
+	policy   *fault.Policy
+	verdict  *verdict
 	// broken is what cut the stream after the commit; nil while it is whole.
 	broken *fault.Failure
 }
@@ -142,7 +148,7 @@ func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, permit: permit, choices: j.req.Choices, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, contract: j.contract, policy: g.Policy, choices: j.req.Choices, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() {
 		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
 		g.report(permit, cand, breaker.Succeeded())
@@ -169,7 +175,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	}
 	f.reply = reply
 	if j.wholeTools() {
-		f.reply = &wholeCalls{Reply: reply, policy: g.Policy}
+		f.reply = &wholeCalls{Reply: reply, policy: g.Policy, contract: j.contract}
 	}
 	if err := f.read(j.commitment(), j.req.Stream, j.stall(&cand.Candidate, turn.Others)); err != nil {
 		f.close()
@@ -247,6 +253,9 @@ func (g *Gateway) asFailure(err error) *fault.Failure {
 	}
 	if errors.Is(err, errTooLarge) {
 		return tooLarge(g.Policy)
+	}
+	if v, ok := errors.AsType[*contract.Violation](err); ok {
+		return breach(g.Policy, v)
 	}
 	return g.Policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePreContent, Sent: true, InStream: true, Cause: err})
 }

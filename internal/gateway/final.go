@@ -55,6 +55,7 @@ func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
 			e.Message += ": " + text
 		}
 	}
+	e.Message += broken(f)
 	if j.replayUnsafe() && (f.Ambiguous || e.Code == fault.ProviderTimeout) {
 		e.Code, e.Retryable = fault.ProviderTimeout, false
 		e.Message = "the provider may have done the work although no answer came; it was not repeated"
@@ -114,7 +115,7 @@ func (j *journey) interruption(f *found, failure *fault.Failure) *fault.Error {
 	case fault.Breach:
 		code, message = fault.StreamContractViolation, "the answer does not keep the requested contract"
 	}
-	e := &fault.Error{Code: code, Class: failure.Class, Message: message, Provider: f.cand.Channel.Provider.Name,
+	e := &fault.Error{Code: code, Class: failure.Class, Message: message + broken(failure), Provider: f.cand.Channel.Provider.Name,
 		Partial: true, Unsafe: f.sentTool, Cause: failure}
 	conceal(e, j.route.Policy.Expose)
 	return e

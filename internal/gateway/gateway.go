@@ -11,6 +11,7 @@ import (
 
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
+	"spillway/internal/contract"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/redact"
@@ -146,6 +147,8 @@ type journey struct {
 	req    *chat.Request
 	wishes Wishes
 	route  *route.Plan
+	// contract is what the request demands of the answer; nil: nothing.
+	contract *contract.Contract
 
 	start time.Time
 	// soft ends the time in which a candidate may be started and the first content awaited; hard ends everything.
@@ -205,7 +208,8 @@ func (g *Gateway) parse(j *journey) *fault.Error {
 		return err
 	}
 	j.req, j.wishes = req, wishes
-	return nil
+	j.contract, err = contract.Compile(req)
+	return err
 }
 
 // plan lists the candidates.

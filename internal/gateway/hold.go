@@ -58,14 +58,17 @@ func (f *found) read(c commitment, stream bool, stall time.Duration) error {
 		case toEnd && f.heldBytes > maxWhole:
 			return errTooLarge
 		case !toEnd && f.meets(c, ev):
-			return nil
+			return f.judgeHeld()
 		}
 	}
 	if !toEnd {
-		return nil
+		return f.judgeHeld()
 	}
 	f.answer = whole.Answer()
-	return validate(f.answer)
+	if err := validate(f.answer); err != nil {
+		return err
+	}
+	return f.contract.Check(f.answer)
 }
 
 // meets reports whether enough is held back to commit. Content that is withheld itself commits nothing.

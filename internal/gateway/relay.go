@@ -42,18 +42,19 @@ func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 	f.dog.commit(idle)
 	for _, ev := range f.held {
 		f.watch(idle)
-		if failure := f.send(out, ev); failure != nil {
+		if failure := f.pass(out, ev); failure != nil {
 			return failure
 		}
 	}
 	f.held = nil
 	if f.ended {
-		return nil
+		return f.conclude(out)
 	}
 	for {
 		ev, err := f.reply.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			f.ended = true
+			return f.conclude(out)
 		}
 		if err != nil {
 			var failure *fault.Failure
@@ -67,7 +68,7 @@ func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 			f.first() // a stream that was committed by its length may have had none
 		}
 		f.watch(idle)
-		if failure := f.send(out, ev); failure != nil {
+		if failure := f.pass(out, ev); failure != nil {
 			return failure
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"spillway/internal/chat"
+	"spillway/internal/contract"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 )
@@ -15,11 +16,13 @@ import (
 // nor reaches the client if the stream is cut.
 type wholeCalls struct {
 	provider.Reply
-	policy  *fault.Policy
-	pending []pendingCall
-	size    int // of the arguments withheld so far
-	event   chat.Event
-	after   *chat.Event // an event that waits behind the calls it ends
+	policy *fault.Policy
+	// contract is what each call must keep; nil: no more than being readable.
+	contract *contract.Contract
+	pending  []pendingCall
+	size     int // of the arguments withheld so far
+	event    chat.Event
+	after    *chat.Event // an event that waits behind the calls it ends
 }
 
 type pendingCall struct {
@@ -92,7 +95,8 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 	w.event = chat.Event{ID: end.ID, Created: end.Created, Model: end.Model, Rebuilt: true}
 	rest := w.pending[:0]
 	for _, p := range w.pending {
-		if !slices.ContainsFunc(end.Deltas, func(d chat.Delta) bool { return d.Choice == p.choice && d.Finish != "" }) {
+		at := slices.IndexFunc(end.Deltas, func(d chat.Delta) bool { return d.Choice == p.choice && d.Finish != "" })
+		if at < 0 {
 			rest = append(rest, p)
 			continue
 		}
@@ -100,6 +104,9 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 		if !readable(p.call.Arguments) {
 			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
 				Cause: errUnreadableCall})
+		}
+		if err := w.contract.CheckCall(p.call.Name, p.call.Arguments); err != nil && claims(end.Deltas[at].Finish) {
+			return nil, breach(w.policy, err)
 		}
 		w.event.Deltas = append(w.event.Deltas, chat.Delta{Choice: p.choice, Tools: []chat.ToolDelta{p.call}})
 	}
