@@ -1,0 +1,141 @@
+// Package gemini speaks Google's generateContent (https://ai.google.dev/api/generate-content, 2026-11-30) to the Gemini API
+// and to servers that copy it. The base address ends with the version: https://generativelanguage.googleapis.com/v1beta.
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"spillway/internal/catalog"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
+	"spillway/internal/sse"
+)
+
+// Vendor marks the reasoning blocks that are Gemini's own, in chat.Thinking.
+const Vendor = "gemini"
+
+// maxPlain is the largest plain answer that is read, in bytes.
+const maxPlain = 32 << 20
+
+// Cannot lists what no model can do through this adapter, whatever a channel declares: reference/providers.md §3.2, §3.8,
+// 2026-11-30. A request that needs one of them is refused without a call.
+func Cannot() []catalog.Feature {
+	return []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.CustomTools, catalog.Prefill}
+}
+
+// Provider is the adapter. Its fields must be set before use and not changed afterwards.
+type Provider struct {
+	Wire   *wire.Client
+	Policy *fault.Policy
+	// MaxEvent is the largest frame of a stream that is read, in bytes; 0: sse.DefaultMax.
+	MaxEvent int
+	// NewID makes the id of a tool call, for which Gemini has none; nil: call_ and 26 random characters.
+	NewID func() string
+}
+
+var _ provider.Provider = (*Provider)(nil)
+
+// Call makes one generateContent call. A request that cannot be put into Gemini's words without changing what it means is
+// not sent: the failure then has the local cause fault.Refused and names the parameter.
+func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
+	body, dropped, refused := encode(c)
+	if refused != nil {
+		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.Error(), Cause: refused})
+	}
+	target, err := endpoint(c)
+	if err != nil {
+		return nil, p.fail(c, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
+	}
+	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: body, Fresh: c.Fresh,
+		Vendor: c.Channel.Provider.Vendor})
+	if o != nil {
+		return nil, p.fail(c, *o)
+	}
+	if x.StatusCode/100 != 2 {
+		defer x.Body.Close()
+		return nil, p.fail(c, x.ReadError(time.Now()))
+	}
+	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
+	if streams(c, x.Header.Get("Content-Type")) {
+		r.stream = sse.NewReader(x.Body, p.MaxEvent)
+	}
+	return r, nil
+}
+
+// streams reports whether an answer is an event stream. JSON to a call that should stream is an error, or an answer that is
+// not streamed.
+func streams(c provider.Call, contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == "text/event-stream" || c.Stream && !strings.HasSuffix(media, "json")
+}
+
+func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
+	o.Provider, o.OwnKey = c.Channel.Provider.Vendor, c.Credential.Organization != ""
+	return cmp.Or(c.Policy, p.Policy).Classify(o)
+}
+
+// endpoint is the address of the call: the model and the method stand in its path, the key never in its query. A model with
+// a slash in its name is a path of its own (tunedModels/…, publishers/…).
+func endpoint(c provider.Call) (*url.URL, error) {
+	u, err := url.Parse(c.Channel.Provider.BaseURL)
+	if err != nil {
+		return nil, errors.New("parsing the provider's address: it is no URL") // the error would repeat the address
+	}
+	model := string(c.Channel.Model)
+	if !strings.Contains(model, "/") {
+		model = "models/" + model
+	}
+	q := u.Query()
+	for name, value := range c.Channel.Provider.Query {
+		q.Set(name, value)
+	}
+	if c.Stream {
+		u.Path += fmt.Sprintf("/%s:streamGenerateContent", model)
+		q.Set("alt", "sse")
+	} else {
+		u.Path += fmt.Sprintf("/%s:generateContent", model)
+	}
+	u.RawQuery = q.Encode()
+	return u, nil
+}
+
+func headers(c provider.Call) http.Header {
+	h := make(http.Header, 8)
+	for name, value := range c.Headers {
+		h.Set(name, value)
+	}
+	for name, value := range c.Channel.Provider.Headers {
+		h.Set(name, value)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "spillway")
+	if c.Stream {
+		h.Set("Accept", "text/event-stream")
+	} else {
+		h.Set("Accept", "application/json")
+	}
+	h.Set("X-Goog-Api-Key", c.Credential.Secret.Reveal())
+	return h
+}
+
+// readPlain reads a whole plain body.
+func (r *reply) readPlain() (string, error) {
+	body, err := io.ReadAll(io.LimitReader(r.x.Body, maxPlain+1))
+	if err != nil {
+		return "", err
+	}
+	if len(body) > maxPlain {
+		return "", sse.ErrTooLong
+	}
+	return string(body), nil
+}

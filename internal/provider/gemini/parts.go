@@ -1,0 +1,102 @@
+package gemini
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"spillway/internal/chat"
+)
+
+type (
+	inlineData struct {
+		MIME string `json:"mimeType"`
+		Data string `json:"data"`
+	}
+	fileData struct {
+		MIME string `json:"mimeType,omitzero"`
+		URI  string `json:"fileUri"`
+	}
+)
+
+// mimeTypes are those of files that Gemini reads, by the ends of their names: an address may come without a type.
+// https://ai.google.dev/gemini-api/docs/file-input-methods, 2026-11-30.
+var mimeTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".heic": "image/heic", ".heif": "image/heif",
+	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html", ".csv": "text/csv", ".xml": "text/xml",
+	".json": "application/json", ".wav": "audio/wav", ".mp3": "audio/mp3", ".flac": "audio/flac", ".ogg": "audio/ogg", ".mp4": "video/mp4",
+	".webm": "video/webm", ".mov": "video/quicktime",
+}
+
+// parts writes the content of a message. Texts without a letter are left out, which Gemini refuses, but for a user's who says
+// nothing else.
+func (e *encoder) parts(at string, m *chat.Message) (parts []part) {
+	for i := range m.Parts {
+		p, at := &m.Parts[i], fmt.Sprintf("%s.content[%d]", at, i)
+		switch p.Kind {
+		case chat.TextPart, chat.RefusalPart:
+			if p.Text != "" || (m.Role == chat.User && len(m.Parts) == 1) {
+				parts = append(parts, part{Text: &p.Text})
+			}
+		case chat.ImagePart:
+			parts = append(parts, e.image(at+".image_url", p))
+		case chat.AudioPart:
+			parts = append(parts, part{Inline: &inlineData{"audio/" + p.Encoding, p.Data}})
+		case chat.FilePart:
+			parts = append(parts, e.file(at+".file", p))
+		default:
+			e.refuse(at+".type", "this provider takes no %s", p.Kind)
+		}
+	}
+	return parts
+}
+
+func (e *encoder) image(at string, p *chat.Part) part {
+	if p.Detail != "" && p.Detail != "auto" {
+		e.drop("image_url.detail")
+	}
+	if in := inline(p.URL); in != nil {
+		return part{Inline: in}
+	}
+	return e.remote(at+".url", p.URL)
+}
+
+func (e *encoder) file(at string, p *chat.Part) part {
+	if p.Data == "" {
+		return e.remote(at+".file_id", p.FileID)
+	}
+	if in := inline(p.Data); in != nil {
+		return part{Inline: in}
+	}
+	kind := mimeOf(p.FileName)
+	if kind == "" || strings.HasPrefix(p.Data, "data:") {
+		e.refuse(at+".file_data", "it must be a data URL in base64, or have a file name that tells its type")
+	}
+	return part{Inline: &inlineData{kind, p.Data}}
+}
+
+// remote is a file that the provider fetches by itself. Models before 2.5 do not
+// (https://ai.google.dev/gemini-api/docs/file-input-methods, 2026-11-30).
+func (e *encoder) remote(at, address string) part {
+	switch {
+	case !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "gs://"):
+		e.refuse(at, "it must be a data URL in base64 or an https address")
+	case !e.family.since(2, 5):
+		e.refuse(at, "this model fetches no addresses")
+	}
+	bare, _, _ := strings.Cut(address, "?")
+	return part{File: &fileData{MIME: mimeOf(bare), URI: address}}
+}
+
+func mimeOf(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }
+
+// inline takes a data URL in base64 apart; nil for all else.
+func inline(address string) *inlineData {
+	rest, ok := strings.CutPrefix(address, "data:")
+	kind, data, found := strings.Cut(rest, ";base64,")
+	if !ok || !found || kind == "" {
+		return nil
+	}
+	kind, _, _ = strings.Cut(kind, ";") // parameters
+	return &inlineData{kind, data}
+}
