@@ -38,6 +38,12 @@ const (
 	tools         = `[{"type":"function","function":{"name":"` + toolName + `","parameters":{"type":"object",` +
 		`"properties":{"city":{"type":"string"},"unit":{"type":"string"}},"required":["city","unit"]}}}]`
 
+	// What a row asks that wants an object of a schema, and the healthy provider's answer.
+	schemaFormat = `{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object",` +
+		`"properties":{"answer":{"type":"string"},"level":{"type":"integer"}},"required":["answer","level"],"additionalProperties":false}}}`
+	schemaAnswer = `{"answer":"spillway","level":1}`
+	schemaTokens = 6
+
 	// functionTimeout is above the contract's 120 s and its 2.5 s of reserve.
 	functionTimeout = 130 * time.Second
 	// settleTime bounds what may follow the last byte: the gateway's own
@@ -178,6 +184,9 @@ func (r Row) request() string {
 	ask := `{"model":"` + routeAlias + `","messages":` + r.messages()
 	if r.Tool {
 		ask += `,"tools":` + tools
+	}
+	if r.Schema {
+		ask += `,"response_format":` + schemaFormat
 	}
 	if !r.Plain {
 		ask += `,"stream":true,"stream_options":{"include_usage":true}`

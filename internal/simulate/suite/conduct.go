@@ -114,6 +114,24 @@ func (b brokenOff) checkCall(s stream, f *Findings) {
 	}
 }
 
+// breaksContract checks how a live stream ends whose answer, sent as it came, is not
+// what was asked for: the client is told, and may ask again.
+func breaksContract(text string) func(Observation, *Findings) {
+	return func(o Observation, f *Findings) {
+		s := parseStream(o.Body)
+		f.equal("text", text, s.text)
+		if s.failure == nil {
+			return // the outcome tells
+		}
+		f.equal("error event: code", "contract_violation", s.failure.Code)
+		f.equal("error event: class", "contract_violation", s.failure.Class)
+		f.equal("error event: provider", "primary", s.failure.Provider)
+		if safe := s.failure.RetrySafe; safe != nil {
+			f.equal("error event: retry_safe", true, *safe)
+		}
+	}
+}
+
 // inOnePiece checks that no client saw a part of a tool call.
 func inOnePiece(o Observation, f *Findings) {
 	for _, c := range parseStream(o.Body).calls {

@@ -181,11 +181,16 @@ func (r Row) checkStream(o Observation, f *Findings) Outcome {
 // checkAnswer holds a whole answer to what the healthy provider gives.
 func (r Row) checkAnswer(a answer, f *Findings) {
 	tokens, finish := len(simulate.Tokens()), "stop"
-	if r.Tool {
+	switch {
+	case r.Tool:
 		tokens, finish = toolTokens, "tool_calls"
 		f.equal("text beside the call", "", a.text)
 		a.checkCall(f)
-	} else {
+	case r.Schema:
+		tokens = schemaTokens
+		f.equal("structured answer", schemaAnswer, a.text)
+		f.equal("tool calls", 0, len(a.calls))
+	default:
 		f.text(tokens, a.text)
 		f.equal("tool calls", 0, len(a.calls))
 	}

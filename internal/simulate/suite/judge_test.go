@@ -182,8 +182,13 @@ func (r Row) answer(o *Observation, s Step, mode Mode, i int) {
 	set("Cache-Control", "no-cache, no-transform")
 	set("X-Accel-Buffering", "no")
 	switch {
+	case r.Name == "F22" && mode == Live:
+		text := []string{noJSON, noObject}[i]
+		o.Body = streamOf(text) + strings.NewReplacer("provider_disconnect", "contract_violation", "network", "contract_violation").Replace(errorEvent) + done
 	case r.Recorded[mode] == Safe:
 		o.Body = cuts[r.Name] + done
+	case r.Schema:
+		o.Body = streamOf(schemaAnswer) + finish + strings.Replace(usageEvent, "60", "6", 1) + done
 	case r.Tool:
 		o.Body = callOf(toolArguments) + strings.Replace(finish, "stop", "tool_calls", 1) + strings.Replace(usageEvent, "60", "6", 1) + done
 	default:
@@ -401,7 +406,10 @@ func TestWhatFailsInARow(t *testing.T) {
 		"a tool call is sent in pieces": {"F21 whole", Live, func(all []Observation) {
 			all[0].Body = strings.Replace(all[0].Body, callOf(toolArguments), callOf("", toolArguments), 1)
 		}, "pieces of the tool call: got 2"},
-		"a candidate is left out of the error": {"F23", Live, replace(0, `"n":2`, `"n":1`), "error.attempts"},
+		"a broken contract is called a broken connection": {"F22", Live, replace(1, `"code":"contract_violation"`, `"code":"provider_disconnect"`), "request 2: error event: code: got provider_disconnect"},
+		"a broken answer is called whole":                 {"F22", Live, func(all []Observation) { all[0].Body = streamOf(noJSON) + finish + usageEvent + done }, "request 1: structured answer: got"},
+		"a broken answer is regenerated twice":            {"F22", Complete, calls(0, "sim-f22", "sim-f22", "sim-f22", "sim-ok"), "calls: got"},
+		"a candidate is left out of the error":            {"F23", Live, replace(0, `"n":2`, `"n":1`), "error.attempts"},
 		"a call is begun that cannot end": {"F24", Live, func(all []Observation) {
 			all[0].Calls[1].At = all[0].Began.Add(7100 * time.Millisecond)
 		}, "was begun after 7.1s, which leaves too little time"},

@@ -67,6 +67,8 @@ type Row struct {
 	Plain bool
 	// Tool asks for a tool call in place of a text.
 	Tool bool
+	// Schema asks for an object of a JSON schema in place of a text.
+	Schema bool
 	// CommitByRoute lets the route say that answers are held back until they are
 	// whole; otherwise the client does, with a header.
 	CommitByRoute bool

@@ -10,7 +10,11 @@ var (
 	liveSafe = map[Mode]Verdict{Live: Safe, Complete: Pass}
 
 	asClient = Overrides{"upstream_stream": "as_client", "attempt_ms": 8000}
-	noQuota  = refused{status: 502, code: "provider_error", class: "quota"}
+	// The two answers of sim-f22.
+	noJSON   = `{"answer": "spillway", "level":`
+	noObject = `["not", "what", "was", "asked", "for"]`
+
+	noQuota = refused{status: 502, code: "provider_error", class: "quota"}
 )
 
 // Rows is the fault table. What each row demands is stated in the fault suite's
@@ -331,6 +335,28 @@ var Rows = []Row{
 			Conduct: inOnePiece,
 		}},
 		Recorded: both,
+	},
+	{
+		Name: "F22", Fault: "structured output that is no JSON, then one that breaks the schema",
+		Candidates: []string{"sim-f22", "sim-ok"},
+		Schema:     true,
+		Steps: []Step{
+			{
+				Calls:   []string{"sim-f22"},
+				Classes: []string{"contract_violation"},
+				Conduct: breaksContract(noJSON),
+			},
+			{
+				Calls:   []string{"sim-f22"},
+				Classes: []string{"contract_violation"},
+				Conduct: breaksContract(noObject),
+			},
+		},
+		Complete: []Step{{
+			Calls:   []string{"sim-f22", "sim-f22", "sim-ok"},
+			Classes: []string{"contract_violation", "contract_violation"},
+		}},
+		Recorded: liveSafe,
 	},
 	{
 		Name: "F23", Fault: "three candidates fail differently",
