@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 
 	"spillway/internal/breaker"
 	"spillway/internal/catalog"
@@ -14,6 +15,7 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/provider"
+	"spillway/internal/provider/gemini"
 	"spillway/internal/provider/openai"
 	upstream "spillway/internal/provider/wire"
 	"spillway/internal/retry"
@@ -46,10 +48,15 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 	for _, n := range config.Notices {
 		recorder.Notice(n)
 	}
+	providers := map[string]provider.Provider{
+		"gemini": &gemini.Provider{Wire: &upstream.Client{}, Policy: policy},
+		"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy},
+	}
+	limit(config, providers)
 	g := &gateway.Gateway{
 		Catalog:   config,
 		Keys:      tenant.NewTable(config),
-		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy}},
+		Providers: providers,
 		Policy:    policy,
 		Health:    &breaker.Memory{},
 		Prices:    usage.Embedded(),
@@ -61,4 +68,14 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 	}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,
 		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
+}
+
+// limit adds to each channel what its adapter cannot do, whatever the configuration says of the model, so that requests which
+// need it pass the channel by instead of failing there.
+func limit(config *catalog.Catalog, providers map[string]provider.Provider) {
+	for _, ch := range config.Channels {
+		if p, ok := providers[ch.Provider.Kind].(interface{ Cannot() []catalog.Feature }); ok {
+			ch.Capabilities.Cannot = slices.Concat(ch.Capabilities.Cannot, p.Cannot())
+		}
+	}
 }

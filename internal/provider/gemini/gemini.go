@@ -28,8 +28,8 @@ const Vendor = "gemini"
 const maxPlain = 32 << 20
 
 // Cannot lists what no model can do through this adapter, whatever a channel declares: reference/providers.md §3.2, §3.8,
-// 2026-11-30. A request that needs one of them is refused without a call.
-func Cannot() []catalog.Feature {
+// 2026-11-30. A call that needs one of them is refused.
+func (*Provider) Cannot() []catalog.Feature {
 	return []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.CustomTools, catalog.Prefill}
 }
 
