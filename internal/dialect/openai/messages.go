@@ -48,6 +48,7 @@ func (p *parser) message(at string, v gjson.Result) {
 	if m.Role == chat.Assistant {
 		m.Refusal = p.text(at+".refusal", v.Get("refusal"))
 		m.Calls = p.toolCalls(at+".tool_calls", v.Get("tool_calls"))
+		m.Thinking = thinking(v.Get("reasoning_details"))
 	}
 	if m.Role == chat.ToolRole && m.CallID == "" {
 		p.fail(at+".tool_call_id", "is required in a tool message")

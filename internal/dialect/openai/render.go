@@ -20,12 +20,13 @@ type stream struct {
 	created int64
 	named   bool         // a chunk has been rendered: id and time stay as they are
 	opened  map[int]bool // choices whose role has been sent
+	details map[int]int  // how many reasoning_details have been sent of each choice
 	buf     []byte
 }
 
 // NewStream begins a stream.
 func (Chat) NewStream(h dialect.Head) dialect.Stream {
-	return &stream{head: h, created: h.Created.Unix(), opened: map[int]bool{}}
+	return &stream{head: h, created: h.Created.Unix(), opened: map[int]bool{}, details: map[int]int{}}
 }
 
 // Event renders one event; nil when it holds nothing for the client. The bytes are valid until the next call.
@@ -155,13 +156,14 @@ func (s *stream) appendHead(b []byte) []byte {
 
 // delta writes a delta from its meaning: one chunk for what it adds, and one for its end.
 func (s *stream) delta(b []byte, d *chat.Delta) []byte {
-	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || d.LogProbs != "" || !s.opened[d.Choice] {
+	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || len(d.Thinking) > 0 || d.LogProbs != "" || !s.opened[d.Choice] {
 		b = s.openChunk(b, d.Choice)
 		if !s.opened[d.Choice] {
 			s.opened[d.Choice] = true
 			b = append(b, `"role":"assistant",`...)
 		}
-		b = append(appendDelta(b, d), '}')
+		b = append(appendDelta(b, d, s.details[d.Choice]), '}')
+		s.details[d.Choice] += len(d.Thinking)
 		if d.LogProbs != "" {
 			b = append(b, `,"logprobs":`...)
 			b = append(b, oneLine(d.LogProbs)...)
@@ -189,11 +191,15 @@ func (s *stream) openChunk(b []byte, choice int) []byte {
 	return append(b, `,"delta":{`...)
 }
 
-// appendDelta writes the members of a delta, separated by commas and without one at the end.
-func appendDelta(b []byte, d *chat.Delta) []byte {
+// appendDelta writes the members of a delta, separated by commas and without one at the end. details is how many
+// reasoning_details its choice has had before.
+func appendDelta(b []byte, d *chat.Delta, details int) []byte {
 	if d.Reasoning != "" {
 		b = append(b, `"reasoning_content":`...)
 		b = append(appendString(b, d.Reasoning), ',')
+	}
+	if len(d.Thinking) > 0 {
+		b = append(appendDetails(b, d.Thinking, details), ',')
 	}
 	if d.Refusal != "" {
 		b = append(b, `"refusal":`...)
@@ -209,7 +215,7 @@ func appendDelta(b []byte, d *chat.Delta) []byte {
 		}
 		b = append(b, `],`...)
 	}
-	if d.Text != "" || (d.Reasoning == "" && d.Refusal == "" && len(d.Tools) == 0) {
+	if d.Text != "" || (d.Reasoning == "" && d.Refusal == "" && len(d.Tools) == 0 && len(d.Thinking) == 0) {
 		b = append(b, `"content":`...)
 		b = append(appendString(b, d.Text), ',')
 	}
@@ -364,6 +370,9 @@ func appendChoice(b []byte, c chat.AnswerChoice) []byte {
 		b = appendString(b, c.Refusal)
 	}
 	b = appendText(b, "reasoning_content", c.Reasoning)
+	if len(c.Thinking) > 0 {
+		b = appendDetails(append(b, ','), c.Thinking, 0)
+	}
 	if len(c.Calls) > 0 {
 		b = append(b, `,"tool_calls":[`...)
 		for i, call := range c.Calls {
