@@ -138,6 +138,12 @@ func TestABrokenContractInALiveStream(t *testing.T) {
 				hides(t, o)
 				ended(1)(t, o)
 			}},
+		"whole calls: one that was truncated before its arguments": {stream: true, more: strictTool, settings: whole, a: one(alpha.asks("", "length")), trace: "A", classes: "ok", check: ended(1)},
+		"one choice, where two were asked for":                     {stream: true, more: schemaFormat + `,"n":2`, a: one(alpha.pieces(kept)), trace: "A", classes: "ok", text: kept, check: ended(1)},
+		"one choice that breaks the schema, where two were asked for": {stream: true, more: schemaFormat + `,"n":2`, a: one(alpha.pieces(breaks)), trace: "A", classes: "contract_violation", text: breaks, ends: "contract_violation",
+			check: breach("schema_mismatch", true)},
+		"one choice, where two were asked for, and a prefix that is never full": {stream: true, more: schemaFormat + `,"n":2`, settings: settings{route: `"commit": "prefix", "prefix_tokens": 9`},
+			a: []simulate.Reply{alpha.pieces(breaks), alpha.pieces(kept)}, trace: "A A", classes: "contract_violation ok", text: kept, check: ended(1)},
 		"whole calls: nor behind text": {stream: true, more: strictTool, settings: whole, trace: "A", classes: "contract_violation", text: "Hello", ends: "contract_violation",
 			a: one(stream(alpha.role(), alpha.text("Hello"), alpha.delta(`{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":`+quoted(breaks)+`}}]}`, ""), alpha.finish("tool_calls"), alpha.usage(), done)),
 			check: func(t *testing.T, o outcome) {

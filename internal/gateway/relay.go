@@ -48,7 +48,7 @@ func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 	}
 	f.held = nil
 	if f.ended {
-		return f.conclude(out)
+		return nil
 	}
 	for {
 		ev, err := f.reply.Next()

@@ -40,7 +40,7 @@ func (f *found) judgeHeld() error {
 	if f.contract == nil {
 		return nil
 	}
-	if !f.over() {
+	if !f.over() && !f.ended {
 		f.verdict = &verdict{}
 		return nil
 	}
