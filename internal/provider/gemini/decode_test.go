@@ -273,6 +273,55 @@ func streamed(body string) scripted {
 	return scripted{status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}, body: body}
 }
 
+// TestWhatIsBeyondTheProvidersLimitsIsRefused: what no client of the OpenAI dialect can send, others can.
+func TestWhatIsBeyondTheProvidersLimitsIsRefused(t *testing.T) {
+	said := []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: chat.TextPart, Text: "x"}}}}
+	tests := map[string]struct {
+		request chat.Request
+		param   string
+	}{
+		"six stop sequences":             {chat.Request{Messages: said, Stop: []string{"a", "b", "c", "d", "e", "f"}}, "stop"},
+		"513 tools":                      {chat.Request{Messages: said, Tools: slices.Repeat([]chat.Tool{{Name: "f"}}, 513)}, "tools"},
+		"two choices":                    {chat.Request{Messages: said, Choices: 2}, "n"},
+		"log probabilities":              {chat.Request{Messages: said, LogProbs: true}, "logprobs"},
+		"a part of a kind nobody knows":  {chat.Request{Messages: []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: "smell"}}}}}, "messages[0].content[0].type"},
+		"a schema beyond all measure":    {chat.Request{Messages: said, Format: &chat.Format{Kind: chat.FormatSchema, Schema: []byte(`{"title":"` + strings.Repeat("a", 300<<10) + `"}`)}}, "response_format.json_schema.schema#"},
+		"a chain of references too long": {chat.Request{Messages: said, Format: &chat.Format{Kind: chat.FormatSchema, Schema: chain(200)}}, "response_format.json_schema.schema#/99/$ref"},
+		"a text that is not UTF-8":       {chat.Request{Messages: []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: chat.TextPart, Text: "\xff"}}}}}, "body"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := follow(t, adapter(newScript("", whole).client()), call(&tt.request, channelSpec{}))
+			require.NotNil(t, got.failure)
+			assert.Equal(t, fault.UnsupportedParameter, got.failure.Class)
+			assert.Equal(t, tt.param, got.failure.Param)
+			assert.True(t, strings.HasPrefix(got.failure.Message, tt.param+": "), got.failure.Message)
+			assert.False(t, got.failure.Sent)
+		})
+	}
+}
+
+// chain is a schema of so many references one behind the other.
+func chain(n int) []byte {
+	s := `{"$ref":"#/0"`
+	for i := range n {
+		s += fmt.Sprintf(`,"%d":{"$ref":"#/%d"}`, i, i+1)
+	}
+	return []byte(s + fmt.Sprintf(`,"%d":{}}`, n))
+}
+
+func TestAModelsFamilyIsReadFromItsName(t *testing.T) {
+	for model, unsigned := range map[string]bool{"gemini-3-flash": true, "models/gemini-3.1-pro-preview": true, "gemini-flash-latest": true, "gemini-4-ultra": true,
+		"gemini-10.5-pro": true, "gemini-2.5-flash": false, "gemini-2.0-flash-001": false, "gemini-pro": false, "gemma-3-27b-it": false, "": false} {
+		far := &upstream{reply: streamed(frame(`{"text":"x"}`, "STOP"))}
+		made := call(parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]},
+			{"role":"tool","tool_call_id":"c","content":"y"}]}`), channelSpec{})
+		made.Channel.Model = chat.RoutedModel(model)
+		require.Nil(t, follow(t, adapter(serve(t, far)), made).failure)
+		assert.Equal(t, unsigned, strings.Contains(string(far.body), "skip_thought_signature_validator"), model)
+	}
+}
+
 // TestBombsAreRefused: references that double with every level are cut off before they fill the memory.
 func TestBombsAreRefused(t *testing.T) {
 	var defs, merged strings.Builder
