@@ -28,6 +28,8 @@ type builder struct {
 	places   map[*jsonschema.Schema]string
 	refs     map[*jsonschema.Schema]*jsonschema.Schema
 	programs map[string]int // of each regular expression, in instructions
+	// instructions are those of all regular expressions together, each as often as it is written.
+	instructions int
 	// looking says whether a schema is being looked through for loops, or has been.
 	looking map[*jsonschema.Schema]bool
 	err     error
@@ -84,13 +86,11 @@ func (b *builder) schema(at string, v any, depth int) *jsonschema.Schema {
 		if at == "" {
 			s.Schema = b.draft
 		}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			here, value := at+"/"+escape(name), v[name]
-			if b.reference(s, name, here, value) || b.assertion(s, name, here, value) {
-				continue
+		b.each(at, v, func(name, here string, value any) {
+			if !b.reference(s, name, here, value) && !b.assertion(s, name, here, value) {
+				b.applicator(s, name, here, value, depth+1)
 			}
-			b.applicator(s, name, here, value, depth+1)
-		}
+		})
 		if s.Defs != nil && s.Definitions != nil {
 			b.fail(at+"/definitions", "stands beside $defs; use one of them")
 		}
@@ -153,9 +153,7 @@ func (b *builder) assertion(s *jsonschema.Schema, name, at string, v any) bool {
 		s.Required = b.texts(at, v)
 	case "dependentRequired":
 		s.DependentRequired = map[string][]string{}
-		for key, names := range b.members(at, v) {
-			s.DependentRequired[key] = b.texts(at+"/"+escape(key), names)
-		}
+		b.each(at, v, func(key, here string, names any) { s.DependentRequired[key] = b.texts(here, names) })
 	default:
 		return b.bound(s, name, at, v)
 	}
@@ -250,9 +248,7 @@ func (b *builder) collection(s *jsonschema.Schema, name, at string, v any, depth
 		s.DependentSchemas = b.named(at, v, depth)
 	case "patternProperties":
 		s.PatternProperties = b.named(at, v, depth)
-		for p := range s.PatternProperties {
-			b.pattern(at+"/"+escape(p), p)
-		}
+		b.each(at, v, func(pattern, here string, _ any) { b.pattern(here, pattern) })
 	}
 }
 
@@ -262,14 +258,13 @@ func (b *builder) dependencies(s *jsonschema.Schema, at string, v any, depth int
 		return
 	}
 	s.DependencyStrings, s.DependencySchemas = map[string][]string{}, map[string]*jsonschema.Schema{}
-	for key, value := range b.members(at, v) {
-		here := at + "/" + escape(key)
+	b.each(at, v, func(key, here string, value any) {
 		if _, names := value.([]any); names {
 			s.DependencyStrings[key] = b.texts(here, value)
 		} else {
 			s.DependencySchemas[key] = b.schema(here, value, depth)
 		}
-	}
+	})
 }
 
 func (b *builder) schemas(at string, v any, depth int) []*jsonschema.Schema {
@@ -285,10 +280,7 @@ func (b *builder) schemas(at string, v any, depth int) []*jsonschema.Schema {
 
 func (b *builder) named(at string, v any, depth int) map[string]*jsonschema.Schema {
 	out := map[string]*jsonschema.Schema{}
-	members := b.members(at, v)
-	for _, name := range slices.Sorted(maps.Keys(members)) { // in order, so that the same schema always fails alike
-		out[name] = b.schema(at+"/"+escape(name), members[name], depth)
-	}
+	b.each(at, v, func(name, here string, value any) { out[name] = b.schema(here, value, depth) })
 	return out
 }
 
@@ -314,17 +306,22 @@ func (b *builder) pattern(at, text string) {
 		b.fail(at, "is longer than a regular expression may be")
 		return
 	}
-	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		b.fail(at, "is no regular expression that we can run")
-		return
+	if _, known := b.programs[text]; !known {
+		re, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			b.fail(at, "is no regular expression that we can run")
+			return
+		}
+		program, err := syntax.Compile(re.Simplify())
+		if err != nil {
+			b.fail(at, "is no regular expression that we can run")
+			return
+		}
+		b.programs[text] = len(program.Inst)
 	}
-	program, err := syntax.Compile(re.Simplify())
-	if err != nil || len(program.Inst) > maxProgram {
+	if b.instructions += b.programs[text]; b.programs[text] > maxProgram || b.instructions > maxPrograms {
 		b.fail(at, "is a regular expression that costs too much to run")
-		return
 	}
-	b.programs[text] = len(program.Inst)
 }
 
 func (b *builder) text(at string, v any) string {
@@ -351,12 +348,15 @@ func (b *builder) list(at string, v any) []any {
 	return list
 }
 
-func (b *builder) members(at string, v any) map[string]any {
+// each calls f for the members of an object, in order, so that the same schema always fails alike.
+func (b *builder) each(at string, v any, f func(name, at string, v any)) {
 	members, ok := v.(map[string]any)
 	if !ok {
 		b.fail(at, "must be an object")
 	}
-	return members
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		f(name, at+"/"+escape(name), members[name])
+	}
 }
 
 func (b *builder) flag(at string, v any) bool {

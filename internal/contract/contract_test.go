@@ -170,6 +170,7 @@ func TestUnsupportedSchemas(t *testing.T) {
 		"a pattern that looks ahead":               {`{"properties":{"p":{"pattern":"^(?=a)"}}}`, "#/properties/p/pattern"},
 		"a pattern that is none":                   {`{"patternProperties":{"(":{}}}`, "#/patternProperties/("},
 		"a pattern that costs too much":            {`{"pattern":"((a{100}){10}b){10}"}`, "#/pattern"},
+		"patterns that cost too much together":     {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a{100}){10}"},`, 30), ",") + `]}`, "#/allOf/19/pattern"},
 		"a pattern that is too long":               {`{"pattern":"` + strings.Repeat("a", 2000) + `"}`, "#/pattern"},
 		"a type that does not exist":               {`{"items":{"type":"text"}}`, "#/items/type"},
 		"a type that is a number":                  {`{"type":7}`, "#/type"},

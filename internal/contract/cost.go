@@ -7,7 +7,7 @@ const (
 	maxDepth = 64
 	// maxSteps bounds a check: one step for each schema that looks at a value, and one for each stepBytes that it may
 	// read, or write into the library's error, which repeats the value that it rejects.
-	maxSteps  = 1 << 19
+	maxSteps  = 1 << 18
 	stepBytes = 64
 	// maxStack bounds the schemas that look at a value on behalf of one another.
 	maxStack = 1_000

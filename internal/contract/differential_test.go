@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -181,7 +182,7 @@ func FuzzCheck(f *testing.F) {
 			require.True(t, json.Valid([]byte(text)), "%q is no JSON", text)
 			return
 		}
-		v, ok := err.(*contract.Violation)
+		v, ok := errors.AsType[*contract.Violation](err)
 		require.True(t, ok)
 		require.True(t, v.Schema == "" || strings.HasPrefix(v.Schema, "/"), "%q is no pointer", v.Schema)
 		require.NotEqual(t, contract.NotObject, v.Kind)

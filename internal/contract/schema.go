@@ -15,9 +15,11 @@ const (
 	maxSchemaBytes = 256 << 10
 	maxSchemaNodes = 10_000
 	maxSchemaDepth = 64
-	// maxPattern is the longest regular expression in bytes, maxProgram its longest program in instructions.
-	maxPattern = 1 << 10
-	maxProgram = 2_000
+	// maxPattern is the longest regular expression in bytes, maxProgram its longest program in instructions, maxPrograms all
+	// programs of a schema together: each instruction takes 0.2 KB of memory.
+	maxPattern  = 1 << 10
+	maxProgram  = 2_000
+	maxPrograms = 20_000
 )
 
 // schema is a client's schema, ready to check texts.
