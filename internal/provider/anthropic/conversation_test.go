@@ -1,0 +1,57 @@
+package anthropic_test
+
+import (
+	"flag"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"spillway/internal/catalog"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+	"spillway/internal/provider/anthropic"
+	"spillway/internal/provider/wire"
+	"spillway/internal/simulate/conversation"
+)
+
+var update = flag.Bool("update", false, "write what was seen into testdata/*/*.txtar; read the difference before committing it")
+
+var adapter = conversation.Adapter{
+	New: func(client *wire.Client) provider.Provider {
+		return &anthropic.Provider{Wire: client, Policy: fault.Default()}
+	},
+	Provider: catalog.Provider{Kind: anthropic.Kind, Vendor: "anthropic"},
+	Model:    "claude-sonnet-4-5",
+	Check:    checkCall,
+}
+
+func TestConversations(t *testing.T) { adapter.Run(t, *update) }
+
+func TestEventsDoNotDependOnHowTheBytesArrive(t *testing.T) { adapter.RunCut(t) }
+
+// checkCall asserts what every upstream call has, and what none has.
+func checkCall(t *testing.T, r *http.Request, s conversation.Channel) {
+	t.Helper()
+	assert.Equal(t, http.MethodPost, r.Method)
+	assert.Equal(t, "/v1/messages", r.URL.Path)
+	assert.Equal(t, "acme.test", r.Host)
+	for name, value := range s.Query {
+		assert.Equal(t, value, r.URL.Query().Get(name))
+	}
+	want := http.Header{"X-Api-Key": {conversation.Key}, "Anthropic-Version": {"2023-06-01"}, "Content-Type": {"application/json"}, "User-Agent": {"spillway"},
+		"Accept": {"text/event-stream"}, "Content-Length": r.Header["Content-Length"]}
+	if s.Plain {
+		want.Set("Accept", "application/json")
+	}
+	for name, value := range s.Headers {
+		want.Set(name, value)
+	}
+	if beta := s.Client["Anthropic-Beta"]; beta != "" {
+		if own := want.Get("Anthropic-Beta"); own != "" {
+			beta = own + "," + beta
+		}
+		want.Set("Anthropic-Beta", beta)
+	}
+	assert.Equal(t, want, r.Header)
+}

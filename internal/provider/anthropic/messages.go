@@ -1,0 +1,280 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"spillway/internal/chat"
+)
+
+// turn is one turn of the conversation; no two turns in a row have the same role.
+type turn struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+const (
+	user      = "user"
+	assistant = "assistant"
+)
+
+// opening stands before a conversation that the assistant begins: the API wants the user to.
+const opening = "(The assistant begins.)"
+
+// block is one piece of a turn; its type says which members it has.
+type block struct {
+	Type   string  `json:"type"`
+	Text   string  `json:"text,omitzero"`
+	Source *source `json:"source,omitzero"`
+	Title  string  `json:"title,omitzero"`
+
+	ID    string         `json:"id,omitzero"`
+	Name  string         `json:"name,omitzero"`
+	Input jsontext.Value `json:"input,omitzero"`
+
+	ToolUseID string `json:"tool_use_id,omitzero"`
+	// Content is a tool's result: a string, or a list of blocks.
+	Content any `json:"content,omitzero"`
+
+	Thinking  *string `json:"thinking,omitzero"` // empty, when only its signature was shown
+	Signature string  `json:"signature,omitzero"`
+	Data      string  `json:"data,omitzero"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type,omitzero"`
+	Data      string `json:"data,omitzero"`
+	URL       string `json:"url,omitzero"`
+}
+
+// messages writes the conversation: system texts in their order beside it, tool results as user content right after the
+// turn that called, turns of the same role as one.
+func (e *encoder) messages() {
+	var last chat.Role
+	for i := range e.req.Messages {
+		m := &e.req.Messages[i]
+		switch m.Role {
+		case chat.System, chat.Developer:
+			e.out.System = append(e.out.System, texts(m.Parts)...)
+			continue
+		case chat.User:
+			e.add(user, e.parts(i, m.Parts))
+		case chat.Assistant:
+			e.add(assistant, e.assistant(i, m))
+		case chat.ToolRole:
+			e.add(user, []block{e.result(m)})
+		default:
+			e.refuse(at(i)+".role", "is not taken by this provider")
+		}
+		last = m.Role
+	}
+	e.ends(last)
+}
+
+func at(message int) string { return "messages[" + strconv.Itoa(message) + "]" }
+
+func (e *encoder) add(role string, content []block) {
+	switch n := len(e.out.Messages); {
+	case len(content) == 0:
+	case n > 0 && e.out.Messages[n-1].Role == role:
+		e.out.Messages[n-1].Content = append(e.out.Messages[n-1].Content, content...)
+	default:
+		e.out.Messages = append(e.out.Messages, turn{role, content})
+	}
+}
+
+// ends sees to the first and the last turn. last is who spoke last, system texts aside.
+func (e *encoder) ends(last chat.Role) {
+	if len(e.out.Messages) == 0 && len(e.out.System) > 0 {
+		e.out.Messages, e.out.System = []turn{{user, e.out.System}}, nil
+	}
+	n := len(e.out.Messages)
+	if n == 0 {
+		e.refuse("messages", "hold no content")
+		return
+	}
+	if end := &e.out.Messages[n-1]; end.Role == assistant {
+		switch final := &end.Content[len(end.Content)-1]; {
+		case last != chat.Assistant:
+			e.refuse("messages", "end with a message without content")
+		case !e.model.prefill:
+			e.refuse("messages", "this model does not continue an assistant message")
+		default:
+			final.Text = strings.TrimRight(final.Text, " \t\r\n") // the API refuses white space at the very end
+		}
+	}
+	if e.out.Messages[0].Role == assistant {
+		e.out.Messages = append([]turn{{user, []block{text(opening)}}}, e.out.Messages...)
+	}
+}
+
+func text(s string) block { return block{Type: "text", Text: s} }
+
+// texts are the parts that are text, those of white space alone left out: the API refuses them.
+func texts(parts []chat.Part) (out []block) {
+	for _, p := range parts {
+		if strings.TrimSpace(p.Text) != "" {
+			out = append(out, text(p.Text))
+		}
+	}
+	return out
+}
+
+func (e *encoder) parts(message int, parts []chat.Part) (out []block) {
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case chat.TextPart, chat.RefusalPart:
+			out = append(out, texts(parts[i:i+1])...)
+		case chat.ImagePart:
+			out = append(out, e.image(fmt.Sprintf("%s.content[%d].image_url", at(message), i), p))
+		case chat.FilePart:
+			out = append(out, e.file(fmt.Sprintf("%s.content[%d].file", at(message), i), p))
+		default:
+			e.refuse(fmt.Sprintf("%s.content[%d]", at(message), i), "this kind of content is not taken by this provider")
+		}
+	}
+	return out
+}
+
+// assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
+func (e *encoder) assistant(i int, m *chat.Message) (out []block) {
+	for _, t := range m.Thinking {
+		switch {
+		case t.Vendor != vendor:
+		case t.Data != "":
+			out = append(out, block{Type: "redacted_thinking", Data: t.Data})
+		default:
+			out = append(out, block{Type: "thinking", Thinking: &t.Text, Signature: t.Signature})
+		}
+	}
+	out = append(out, e.parts(i, m.Parts)...)
+	if strings.TrimSpace(m.Refusal) != "" {
+		out = append(out, text(m.Refusal))
+	}
+	for n, c := range m.Calls {
+		input := jsontext.Value(c.Arguments)
+		switch {
+		case strings.TrimSpace(c.Arguments) == "":
+			input = jsontext.Value("{}")
+		case input.Kind() != '{' || !input.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
+			e.refuse(fmt.Sprintf("%s.tool_calls[%d].function.arguments", at(i), n), "must be a JSON object for this provider")
+			continue
+		}
+		out = append(out, block{Type: "tool_use", ID: e.id(c.ID), Name: c.Name, Input: input})
+	}
+	return out
+}
+
+func (e *encoder) result(m *chat.Message) block {
+	b := block{Type: "tool_result", ToolUseID: e.id(m.CallID)}
+	switch content := texts(m.Parts); len(content) {
+	case 0:
+	case 1:
+		b.Content = content[0].Text
+	default:
+		b.Content = content
+	}
+	return b
+}
+
+// id is a tool call's id as the API takes it: letters, digits, _ and -. Other providers make others.
+func (e *encoder) id(id string) string {
+	if safe, ok := e.ids[id]; ok {
+		return safe
+	}
+	safe := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' {
+			return c
+		}
+		return '_'
+	}, id)
+	for e.taken(safe) {
+		safe += "_"
+	}
+	e.ids[id] = safe
+	return safe
+}
+
+func (e *encoder) taken(safe string) bool {
+	for _, have := range e.ids {
+		if have == safe {
+			return true
+		}
+	}
+	return false
+}
+
+// imageTypes are the media types of images that the API takes.
+var imageTypes = map[string]string{"image/jpeg": "image/jpeg", "image/jpg": "image/jpeg", "image/png": "image/png", "image/gif": "image/gif", "image/webp": "image/webp"}
+
+func (e *encoder) image(param string, p *chat.Part) block {
+	b := block{Type: "image"}
+	media, data, inline := dataURL(p.URL)
+	switch {
+	case inline && imageTypes[media] != "":
+		b.Source = &source{Type: "base64", MediaType: imageTypes[media], Data: data}
+	case inline:
+		e.refuse(param, "this provider takes JPEG, PNG, GIF and WebP")
+	case strings.HasPrefix(p.URL, "https://"):
+		b.Source = &source{Type: "url", URL: p.URL}
+	default:
+		e.refuse(param, "must be a base64 data URL or an https address for this provider")
+	}
+	return b
+}
+
+func (e *encoder) file(param string, p *chat.Part) block {
+	b := block{Type: "document", Title: p.FileName}
+	media, data, inline := dataURL(p.Data)
+	if !inline {
+		media, data = mediaOf(p.FileName), p.Data
+	}
+	switch {
+	case p.Data == "":
+		e.refuse(param+".file_id", "is not known to this provider")
+	case media == "application/pdf":
+		b.Source = &source{Type: "base64", MediaType: media, Data: data}
+	case media == "text/plain":
+		plain, err := base64.StdEncoding.DecodeString(data)
+		if err != nil {
+			e.refuse(param+".file_data", "is not base64")
+		}
+		b.Source = &source{Type: "text", MediaType: media, Data: string(plain)}
+	default:
+		e.refuse(param+".file_data", "this provider takes PDF and plain text")
+	}
+	return b
+}
+
+// mediaOf is the media type of a file that does not say its own.
+func mediaOf(name string) string {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".pdf":
+		return "application/pdf"
+	case ".txt":
+		return "text/plain"
+	default:
+		return ""
+	}
+}
+
+// dataURL takes a base64 data URL apart.
+func dataURL(s string) (media, data string, ok bool) {
+	rest, ok := strings.CutPrefix(s, "data:")
+	if !ok {
+		return "", "", false
+	}
+	head, data, ok := strings.Cut(rest, ",")
+	head, encoded := strings.CutSuffix(head, ";base64")
+	if !ok || !encoded {
+		return "", "", false
+	}
+	media, _, _ = strings.Cut(head, ";")
+	return strings.ToLower(media), data, true
+}
