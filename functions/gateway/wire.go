@@ -10,11 +10,13 @@ import (
 
 	"spillway/internal/breaker"
 	"spillway/internal/catalog"
+	"spillway/internal/chat"
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/edge"
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/provider"
+	"spillway/internal/provider/anthropic"
 	"spillway/internal/provider/gemini"
 	"spillway/internal/provider/openai"
 	upstream "spillway/internal/provider/wire"
@@ -49,8 +51,9 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		recorder.Notice(n)
 	}
 	providers := map[string]provider.Provider{
-		"gemini": &gemini.Provider{Wire: &upstream.Client{}, Policy: policy},
-		"openai": &openai.Provider{Wire: &upstream.Client{}, Policy: policy},
+		"anthropic": &anthropic.Provider{Wire: &upstream.Client{}, Policy: policy},
+		"gemini":    &gemini.Provider{Wire: &upstream.Client{}, Policy: policy},
+		"openai":    &openai.Provider{Wire: &upstream.Client{}, Policy: policy},
 	}
 	limit(config, providers)
 	g := &gateway.Gateway{
@@ -70,12 +73,19 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
 }
 
-// limit adds to each channel what its adapter cannot do, whatever the configuration says of the model, so that requests which
-// need it pass the channel by instead of failing there.
+// limit adds to each channel what its adapter cannot do with any model, or with the channel's, whatever the configuration
+// says, so that requests which need it pass the channel by instead of failing there.
 func limit(config *catalog.Catalog, providers map[string]provider.Provider) {
 	for _, ch := range config.Channels {
-		if p, ok := providers[ch.Provider.Kind].(interface{ Cannot() []catalog.Feature }); ok {
-			ch.Capabilities.Cannot = slices.Concat(ch.Capabilities.Cannot, p.Cannot())
+		var lacks []catalog.Feature
+		switch p := providers[ch.Provider.Kind].(type) {
+		case interface{ Cannot() []catalog.Feature }:
+			lacks = p.Cannot()
+		case interface {
+			Cannot(model chat.RoutedModel) []catalog.Feature
+		}:
+			lacks = p.Cannot(ch.Model)
 		}
+		ch.Capabilities.Cannot = slices.Concat(ch.Capabilities.Cannot, lacks)
 	}
 }

@@ -33,7 +33,7 @@ type file struct {
 
 type fileProvider struct {
 	Name    string            `json:"name" required:"" max:"64" form:"name" doc:"What clients see in X-LLM-Provider."`
-	Kind    string            `json:"kind" required:"" oneof:"gemini openai" doc:"The API that the provider speaks."`
+	Kind    string            `json:"kind" required:"" oneof:"anthropic gemini openai" doc:"The API that the provider speaks."`
 	Vendor  vendor            `json:"vendor" doc:"Whose error codes and headers these are. Default: by the host of base_url, else generic."`
 	BaseURL string            `json:"base_url" required:"" max:"2048" doc:"The address up to and including the version, or env:NAME. While the variable is not set, the provider is out of use."`
 	Prices  string            `json:"prices" max:"64" doc:"Whose prices apply. Default: the vendor's; for a generic one none, and its costs are unknown."`
