@@ -14,8 +14,8 @@ const (
 )
 
 // encode writes the upstream body in one pass over the client's members, which are passed on as written but for those
-// that the gateway owns: the model, streaming, the output limit, and what this channel does not take. It returns the
-// names of the parameters that were left out. The request itself is not touched.
+// that the gateway owns: the model, streaming, the output limit, the reasoning of others, and what this channel does not
+// take. It returns the names of the parameters that were left out. The request itself is not touched.
 func encode(c provider.Call) (body []byte, dropped []string) {
 	r, drops := c.Request, c.Channel.Capabilities.Drops
 	b := make([]byte, 0, r.Size+192)
@@ -34,7 +34,11 @@ func encode(c provider.Call) (body []byte, dropped []string) {
 			dropped = append(dropped, m.Name)
 			continue
 		}
-		b = appendMember(b, m.Name, m.Value)
+		value := m.Value
+		if m.Name == "messages" {
+			value = messagesFor(c.Channel.Provider.Vendor, r, value)
+		}
+		b = appendMember(b, m.Name, value)
 	}
 	if name := outputLimit(c); r.MaxTokens > 0 {
 		if slices.Contains(drops, name) {
