@@ -51,6 +51,7 @@ type building struct {
 type callBuilding struct {
 	index               int
 	id, name, signature string
+	custom              bool
 	args                strings.Builder
 }
 
@@ -109,6 +110,7 @@ func (a *Assembler) addDelta(d *Delta) {
 		if t.Name != "" {
 			c.name = t.Name
 		}
+		c.custom = c.custom || t.Custom
 		if t.Signature != "" {
 			c.signature = t.Signature
 		}
@@ -138,10 +140,10 @@ func (a *Assembler) Answer() *Answer {
 			Thinking: b.thinking}
 		for _, call := range b.calls {
 			args := call.args.String()
-			if strings.TrimSpace(args) == "" {
+			if strings.TrimSpace(args) == "" && !call.custom {
 				args = "{}"
 			}
-			c.Calls = append(c.Calls, ToolCall{ID: call.id, Name: call.name, Arguments: args, Signature: call.signature})
+			c.Calls = append(c.Calls, ToolCall{ID: call.id, Name: call.name, Custom: call.custom, Arguments: args, Signature: call.signature})
 		}
 		out.Choices = append(out.Choices, c)
 	}

@@ -161,6 +161,8 @@ type Tool struct {
 type ToolCall struct {
 	ID   string
 	Name string
+	// Custom marks a call of a free-text tool: its Arguments are text, not JSON.
+	Custom bool
 	// Arguments is the JSON text of the arguments; "{}" when the call takes none.
 	Arguments string
 	// Signature is the vendor's proof of the reasoning behind the call, to be replayed with it; empty: none.

@@ -76,6 +76,8 @@ type ToolDelta struct {
 	ID        string
 	Name      string
 	Arguments string
+	// Custom marks a call of a free-text tool, with its first fragment.
+	Custom bool
 	// Signature comes with a call's first fragment only.
 	Signature string
 }

@@ -227,7 +227,7 @@ func validate(a *chat.Answer) error {
 	}
 	for _, c := range a.Choices {
 		for _, call := range c.Calls {
-			if call.Name == "" || !readable(call.Arguments) {
+			if call.Name == "" || !call.Custom && !readable(call.Arguments) {
 				return &notAnAnswer{"a tool call cannot be read"}
 			}
 		}

@@ -209,6 +209,21 @@ func TestWholeToolCalls(t *testing.T) {
 			stream: true, settings: route, a: twice(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, `{"x":`), alpha.finish("tool_calls"), "[DONE]")),
 			b: one(beta.says("from B")), trace: "A 200ms A B", classes: "bad_response bad_response ok", text: "from B",
 		},
+		"a free-text tool's call is no JSON, and is one piece too": {
+			stream: true, settings: route, trace: "A", classes: "ok",
+			a: one(stream(alpha.role(), part(0, 0, `"id":"c1","type":"custom","custom":{"name":"sh","input":"ls "}`), part(0, 0, `"custom":{"input":"-l"}`),
+				alpha.finish("tool_calls"), "[DONE]")),
+			check: func(t *testing.T, o outcome) {
+				assert.Contains(t, o.body, `"tool_calls":[{"index":0,"id":"c1","type":"custom","custom":{"name":"sh","input":"ls -l"}}]`)
+			},
+		},
+		"a free-text tool's call in a plain answer": {
+			trace: "A", classes: "ok",
+			a: one(stream(alpha.role(), part(0, 0, `"id":"c1","type":"custom","custom":{"name":"sh","input":"ls -l"}`), alpha.finish("tool_calls"), "[DONE]")),
+			check: func(t *testing.T, o outcome) {
+				assert.Contains(t, o.body, `"tool_calls":[{"id":"c1","type":"custom","custom":{"name":"sh","input":"ls -l"}}]`)
+			},
+		},
 		"arguments that nest beyond all sense are no arguments, and no end of the process": {
 			stream: true, settings: route, a: twice(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, strings.Repeat("[", 7<<20)), alpha.finish("tool_calls"), "[DONE]")),
 			b: one(beta.says("from B")), trace: "A 200ms A B", classes: "bad_response bad_response ok", text: "from B",

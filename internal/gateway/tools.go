@@ -100,8 +100,10 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 			rest = append(rest, p)
 			continue
 		}
-		p.call.Arguments = cmp.Or(string(p.arguments), "{}")
-		if !readable(p.call.Arguments) {
+		if p.call.Arguments = string(p.arguments); !p.call.Custom {
+			p.call.Arguments = cmp.Or(p.call.Arguments, "{}")
+		}
+		if !p.call.Custom && !readable(p.call.Arguments) {
 			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
 				Cause: errUnreadableCall})
 		}

@@ -128,6 +128,7 @@ func (p *parser) toolCall(at string, v gjson.Result) chat.ToolCall {
 	}
 	switch v.Get("type").String() {
 	case "custom":
+		c.Custom = true
 		c.Name, c.Arguments = p.required(at+".custom.name", v.Get("custom.name")), p.text(at+".custom.input", v.Get("custom.input"))
 	case "", "function":
 		c.Name, c.Arguments = p.required(at+".function.name", v.Get("function.name")), p.text(at+".function.arguments", v.Get("function.arguments"))

@@ -287,7 +287,7 @@ func TestAValidRequestIsReadInto(t *testing.T) {
 			user[0]}}},
 		"a custom tool call": {saying(`[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"sh","input":"ls"}}]},
 			{"role":"tool","tool_call_id":"c1","content":""}]`), chat.Request{Messages: []chat.Message{
-			{Role: chat.Assistant, Calls: []chat.ToolCall{{ID: "c1", Name: "sh", Arguments: "ls"}}},
+			{Role: chat.Assistant, Calls: []chat.ToolCall{{ID: "c1", Name: "sh", Custom: true, Arguments: "ls"}}},
 			{Role: chat.ToolRole, CallID: "c1", Parts: []chat.Part{{Kind: chat.TextPart}}}}}},
 		"an id used again in a later turn": {saying(`[
 			{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"c","content":"1"},

@@ -227,17 +227,32 @@ func appendToolDelta(b []byte, t chat.ToolDelta) []byte {
 	b = strconv.AppendInt(b, int64(t.Index), 10)
 	if t.ID != "" {
 		b = append(b, `,"id":`...)
-		b = append(appendString(b, t.ID), `,"type":"function"`...)
+		b = append(appendString(b, t.ID), `,"type":"`+kindOf(t.Custom)+`"`...)
 	}
-	b = append(b, `,"function":{`...)
+	b = append(b, `,"`+kindOf(t.Custom)+`":{`...)
 	if t.Name != "" {
 		b = append(b, `"name":`...)
 		b = append(appendString(b, t.Name), ',')
 	}
-	b = append(b, `"arguments":`...)
+	b = append(b, textOf(t.Custom)...)
 	b = appendString(b, t.Arguments)
 	b = append(b, '}')
 	return append(appendSignature(b, t.Signature), '}')
+}
+
+// kindOf and textOf are the words for a function's call and for that of a free-text tool.
+func kindOf(custom bool) string {
+	if custom {
+		return "custom"
+	}
+	return "function"
+}
+
+func textOf(custom bool) string {
+	if custom {
+		return `"input":`
+	}
+	return `"arguments":`
 }
 
 // appendSignature appends the proof of the reasoning behind a call, which a client returns with the call, where Google's own
@@ -381,9 +396,9 @@ func appendChoice(b []byte, c chat.AnswerChoice) []byte {
 			}
 			b = append(b, `{"id":`...)
 			b = appendString(b, call.ID)
-			b = append(b, `,"type":"function","function":{"name":`...)
+			b = append(b, `,"type":"`+kindOf(call.Custom)+`","`+kindOf(call.Custom)+`":{"name":`...)
 			b = appendString(b, call.Name)
-			b = append(b, `,"arguments":`...)
+			b = append(append(b, ','), textOf(call.Custom)...)
 			b = append(appendString(b, call.Arguments), '}')
 			b = append(appendSignature(b, call.Signature), '}')
 		}

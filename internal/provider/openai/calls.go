@@ -32,6 +32,7 @@ func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 		arguments := c.Get("function.arguments")
 		t := chat.ToolDelta{ID: c.Get("id").String(), Name: c.Get("function.name").String(), Arguments: argumentsOf(arguments)}
 		if custom := c.Get("custom"); custom.Exists() {
+			t.Custom = true
 			t.Name, t.Arguments = custom.Get("name").String(), custom.Get("input").String()
 		}
 		if t.ID == "" && t.Name == "" && strings.TrimSpace(t.Arguments) == "" {
@@ -81,7 +82,7 @@ func (c *calls) add(choice int, numbered bool, t *chat.ToolDelta, answer string)
 		t.Name = ""
 	}
 	s.named = s.named || t.Name != ""
-	s.argument = s.argument || strings.TrimSpace(t.Arguments) != ""
+	s.argument = s.argument || t.Custom || strings.TrimSpace(t.Arguments) != ""
 	return changed
 }
 
