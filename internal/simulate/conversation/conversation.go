@@ -39,13 +39,15 @@ type Conversation struct {
 
 // Channel is what a conversation's channel has that others have not.
 type Channel struct {
-	Model     string            `json:"model"`  // default: the adapter's
-	Vendor    string            `json:"vendor"` // default: the adapter's
-	Plain     bool              `json:"plain"`  // the upstream call does not stream
-	MaxOutput int64             `json:"max_output"`
-	Drops     []string          `json:"drops"`
-	Headers   map[string]string `json:"headers"`
-	Query     map[string]string `json:"query"`
+	Model     string `json:"model"`  // default: the adapter's
+	Vendor    string `json:"vendor"` // default: the adapter's
+	Plain     bool   `json:"plain"`  // the upstream call does not stream
+	MaxOutput int64  `json:"max_output"`
+	// OutputField names the output limit; default: the client's name.
+	OutputField string            `json:"output"`
+	Drops       []string          `json:"drops"`
+	Headers     map[string]string `json:"headers"`
+	Query       map[string]string `json:"query"`
 	// Client are the client's headers that may go upstream.
 	Client map[string]string `json:"client"`
 }
@@ -150,5 +152,5 @@ func (a Adapter) Call(req *chat.Request, s Channel) provider.Call {
 	}
 	return provider.Call{Request: req, Stream: !s.Plain, Headers: s.Client, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(Key)},
 		Channel: &catalog.Channel{Name: "acme/" + model, Model: chat.RoutedModel(model), Provider: &p,
-			Capabilities: catalog.Capabilities{Drops: s.Drops, MaxOutput: s.MaxOutput}}}
+			Capabilities: catalog.Capabilities{Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
 }
