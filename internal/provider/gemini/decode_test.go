@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,89 +20,19 @@ import (
 	"pgregory.net/rapid"
 
 	"spillway/internal/chat"
-	dialect "spillway/internal/dialect/openai"
+	"spillway/internal/dialect/openai"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/gemini"
 	"spillway/internal/provider/wire"
+	"spillway/internal/simulate/conversation"
 )
-
-// script is a connection whose far end has its whole answer ready: it is read in the pieces that cut gives, and then ends.
-type script struct {
-	cut  func(rest int) int // how much of the rest the next read gets; at least 1
-	rest string
-
-	asked chan struct{} // closed by the first write
-	ask   sync.Once
-	over  chan struct{}
-	end   sync.Once
-}
-
-func newScript(answer string, cut func(rest int) int) *script {
-	return &script{cut: cut, rest: answer, asked: make(chan struct{}), over: make(chan struct{})}
-}
-
-func (s *script) Read(p []byte) (int, error) {
-	select {
-	case <-s.asked: // an answer before the request would be refused as unasked
-	case <-s.over:
-		return 0, net.ErrClosed
-	}
-	if s.rest == "" {
-		return 0, io.EOF
-	}
-	n := copy(p, s.rest[:min(s.cut(len(s.rest)), len(s.rest))])
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-func (s *script) Write(p []byte) (int, error) {
-	s.ask.Do(func() { close(s.asked) })
-	return len(p), nil
-}
-
-func (s *script) Close() error {
-	s.end.Do(func() { close(s.over) })
-	return nil
-}
-
-func (*script) LocalAddr() net.Addr              { return &net.UnixAddr{} }
-func (*script) RemoteAddr() net.Addr             { return &net.UnixAddr{} }
-func (*script) SetDeadline(time.Time) error      { return nil }
-func (*script) SetReadDeadline(time.Time) error  { return nil }
-func (*script) SetWriteDeadline(time.Time) error { return nil }
-
-// client is one whose every connection is the script.
-func (s *script) client() *wire.Client {
-	return &wire.Client{Dial: func(context.Context, string, string) (net.Conn, error) { return s, nil }}
-}
-
-// raw is a reply as it crosses the wire.
-func (r scripted) raw() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nConnection: close\r\n", r.status, http.StatusText(r.status))
-	_ = r.header.Write(&b) // a Builder never fails
-	if r.cut {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(r.body)+1)
-	}
-	return b.String() + "\r\n" + r.body
-}
-
-// replay decodes an answer that arrives in the pieces that cut gives.
-func replay(t testing.TB, answer string, c provider.Call, cut func(rest int) int) outcome {
-	t.Helper()
-	client := newScript(answer, cut).client()
-	defer client.Close()
-	return follow(t, adapter(client), c)
-}
 
 func whole(rest int) int { return rest }
 
 func parsed(t testing.TB, body string) *chat.Request {
 	t.Helper()
-	req, refusal := dialect.Chat{}.Parse([]byte(body))
-	require.Nil(t, refusal)
-	return req
+	return conversation.Parse(t, body)
 }
 
 // hello is the least request.
@@ -113,61 +41,11 @@ func hello(t testing.TB) *chat.Request {
 	return parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"}]}`)
 }
 
-// same is what of an outcome must not depend on how it arrived.
-func same(o outcome) string {
-	return lines(o.events) + o.usage + describeInfo(o.info) + describeFailure(o.failure)
-}
+func call(req *chat.Request) provider.Call { return adapter.Call(req, conversation.Channel{}) }
 
-func (c *conversation) expected() string {
-	return c.section("events") + c.section("usage") + c.section("info") + c.section("failure")
-}
-
-// answered are the conversations in which the provider is called.
-func answered(t testing.TB) map[string]*conversation {
-	t.Helper()
-	all := conversations(t, "clean", "failures")
-	maps.DeleteFunc(all, func(_ string, c *conversation) bool { return c.refused() })
-	return all
-}
-
-func TestEventsDoNotDependOnHowTheBytesArrive(t *testing.T) {
-	for name, c := range answered(t) {
-		t.Run(name, func(t *testing.T) {
-			answer, made := c.reply(t).raw(), call(parsed(t, c.section("request")), c.channel(t))
-			for _, size := range []int{1, 2, 3, 7, 64, 1 << 20} {
-				got := replay(t, answer, made, func(int) int { return size })
-				assert.Equal(t, c.expected(), same(got), "in pieces of %d bytes", size)
-			}
-		})
-	}
-}
-
-func TestEventsDoNotDependOnWhereTheBytesAreCut(t *testing.T) {
-	all := answered(t)
-	names := slices.Sorted(maps.Keys(all))
-	rapid.Check(t, func(rt *rapid.T) {
-		c := all[rapid.SampledFrom(names).Draw(rt, "conversation")]
-		cuts := rapid.SliceOfN(rapid.IntRange(1, 400), 1, 40).Draw(rt, "cuts")
-		n := 0
-		got := replay(t, c.reply(t).raw(), call(parsed(t, c.section("request")), c.channel(t)), func(int) int { n++; return cuts[n%len(cuts)] })
-		require.Equal(rt, c.expected(), same(got))
-	})
-}
-
-// assembled is the whole answer of a reply.
-func assembled(t require.TestingT, p *gemini.Provider, c provider.Call) *chat.Answer {
-	reply, err := p.Call(context.Background(), c)
-	require.NoError(t, err)
-	defer reply.Close()
-	var a chat.Assembler
-	for {
-		ev, err := reply.Next()
-		if errors.Is(err, io.EOF) {
-			return a.Answer()
-		}
-		require.NoError(t, err)
-		a.Add(ev)
-	}
+// unreachable is a client for calls that must not be made.
+func unreachable() *wire.Client {
+	return &wire.Client{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }}
 }
 
 // TestStreamedEqualsPlain: the same parts give the same answer, in one body or in any number of frames.
@@ -212,32 +90,31 @@ func TestStreamedEqualsPlain(t *testing.T) {
 			frames.WriteString("data: " + body(parts[i:n], last, n) + "\r\n\r\n")
 			i = n
 		}
-		req := hello(t)
-		one := newScript(scripted{status: 200, header: http.Header{"Content-Type": {"application/json"}}, body: body(parts, end, len(parts))}.raw(), whole)
-		many := newScript(streamed(frames.String()).raw(), func(int) int { return rapid.IntRange(1, 100).Draw(rt, "piece") })
-		require.Equal(rt, assembled(rt, adapter(one.client()), call(req, channelSpec{Plain: true})),
-			assembled(rt, adapter(many.client()), call(req, channelSpec{})))
+		one := adapter.Replay(t, plain(body(parts, end, len(parts))), adapter.Call(hello(t), conversation.Channel{Plain: true}), whole)
+		many := adapter.Replay(t, streamed(frames.String()), call(hello(t)), func(int) int { return rapid.IntRange(1, 100).Draw(rt, "piece") })
+		require.Nil(rt, one.Failure)
+		require.Nil(rt, many.Failure)
+		require.Equal(rt, one.Answer, many.Answer)
 	})
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, c := range answered(f) {
-		if r := c.reply(f); r.status == http.StatusOK {
-			f.Add([]byte(r.body), !c.channel(f).Plain, byte(7))
+	for _, c := range conversation.Load(f, "clean", "failures") {
+		if r := c.Reply(f); r.Status == http.StatusOK {
+			f.Add([]byte(r.Body), !c.Channel(f).Plain, byte(7))
 		}
 	}
 	f.Add([]byte(`data: {"candidates":{"0":{"content":{"parts":{"a":[]}},"finishReason":["x"]}},"usageMetadata":[],"error":0,"promptFeedback":1}`+"\n\n"), true, byte(1))
 	f.Fuzz(func(t *testing.T, body []byte, stream bool, cut byte) {
-		media := "application/json"
+		reply := plain(string(body))
 		if stream {
-			media = "text/event-stream"
+			reply = streamed(string(body))
 		}
-		answer := scripted{status: 200, header: http.Header{"Content-Type": {media}}, body: string(body)}.raw()
-		made := call(hello(t), channelSpec{Plain: !stream})
-		once := replay(t, answer, made, whole)
-		require.LessOrEqual(t, len(once.events), len(body)/2+2, "events from nothing")
-		again := replay(t, answer, made, func(int) int { return int(cut) + 1 })
-		require.Equal(t, same(once), same(again))
+		made := adapter.Call(hello(t), conversation.Channel{Plain: !stream})
+		once := adapter.Replay(t, reply, made, whole)
+		require.LessOrEqual(t, len(once.Events), len(body)/2+2, "events from nothing")
+		again := adapter.Replay(t, reply, made, func(int) int { return int(cut) + 1 })
+		require.Equal(t, once.Text(), again.Text())
 	})
 }
 
@@ -247,20 +124,20 @@ func FuzzSchema(f *testing.F) {
 	f.Add(`{"$ref":"#/a","a":{"$ref":"#/b"},"b":{"items":{"$ref":"#/a"},"enum":1,"const":"x","properties":[1]}}`)
 	f.Add(`{"anyOf":{"a":1},"oneOf":[true,false,null],"items":[{}],"$ref":"#/%7E0/~1"}`)
 	f.Fuzz(func(t *testing.T, schema string) {
-		req, refusal := dialect.Chat{}.Parse([]byte(`{"model":"fast","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",` +
+		req, refusal := openai.Chat{}.Parse([]byte(`{"model":"fast","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",` +
 			`"json_schema":{"name":"out","schema":` + schema + `}}}`))
 		if refusal != nil {
 			return
 		}
-		far := &upstream{reply: streamed(frame(`{"text":"{}"}`, "STOP"))}
-		got := follow(t, adapter(serve(t, far)), call(req, channelSpec{}))
-		if got.failure != nil {
-			require.Equal(t, fault.Refused, got.failure.Local)
-			require.True(t, strings.HasPrefix(got.failure.Param, "response_format.json_schema.schema#"), got.failure.Param)
+		far := &conversation.Upstream{Reply: streamed(frame(`{"text":"{}"}`, "STOP"))}
+		got := conversation.Follow(t, counting(conversation.Serve(t, far)), call(req))
+		if got.Failure != nil {
+			require.Equal(t, fault.Refused, got.Failure.Local)
+			require.True(t, strings.HasPrefix(got.Failure.Param, "response_format.json_schema.schema#"), got.Failure.Param)
 			return
 		}
-		require.True(t, json.Valid(far.body))
-		require.Less(t, len(far.body), 2<<20)
+		require.True(t, json.Valid(far.Body))
+		require.Less(t, len(far.Body), 2<<20)
 	})
 }
 
@@ -269,8 +146,12 @@ func frame(part, finish string) string {
 	return `data: {"responseId":"r","modelVersion":"m","candidates":[{"index":0,"content":{"parts":[` + part + `]},"finishReason":"` + finish + `"}]}` + "\r\n\r\n"
 }
 
-func streamed(body string) scripted {
-	return scripted{status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}, body: body}
+func streamed(body string) conversation.Reply { return reply("text/event-stream", body) }
+
+func plain(body string) conversation.Reply { return reply("application/json", body) }
+
+func reply(media, body string) conversation.Reply {
+	return conversation.Reply{Status: 200, Header: http.Header{"Content-Type": {media}}, Body: body}
 }
 
 // TestWhatIsBeyondTheProvidersLimitsIsRefused: what no client of the OpenAI dialect can send, others can.
@@ -291,12 +172,12 @@ func TestWhatIsBeyondTheProvidersLimitsIsRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := follow(t, adapter(newScript("", whole).client()), call(&tt.request, channelSpec{}))
-			require.NotNil(t, got.failure)
-			assert.Equal(t, fault.UnsupportedParameter, got.failure.Class)
-			assert.Equal(t, tt.param, got.failure.Param)
-			assert.True(t, strings.HasPrefix(got.failure.Message, tt.param+": "), got.failure.Message)
-			assert.False(t, got.failure.Sent)
+			got := conversation.Follow(t, counting(unreachable()), call(&tt.request))
+			require.NotNil(t, got.Failure)
+			assert.Equal(t, fault.UnsupportedParameter, got.Failure.Class)
+			assert.Equal(t, tt.param, got.Failure.Param)
+			assert.True(t, strings.HasPrefix(got.Failure.Message, tt.param+": "), got.Failure.Message)
+			assert.False(t, got.Failure.Sent)
 		})
 	}
 }
@@ -313,12 +194,12 @@ func chain(n int) []byte {
 func TestAModelsFamilyIsReadFromItsName(t *testing.T) {
 	for model, unsigned := range map[string]bool{"gemini-3-flash": true, "models/gemini-3.1-pro-preview": true, "gemini-flash-latest": true, "gemini-4-ultra": true,
 		"gemini-10.5-pro": true, "gemini-2.5-flash": false, "gemini-2.0-flash-001": false, "gemini-pro": false, "gemma-3-27b-it": false, "": false} {
-		far := &upstream{reply: streamed(frame(`{"text":"x"}`, "STOP"))}
+		far := &conversation.Upstream{Reply: streamed(frame(`{"text":"x"}`, "STOP"))}
 		made := call(parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]},
-			{"role":"tool","tool_call_id":"c","content":"y"}]}`), channelSpec{})
+			{"role":"tool","tool_call_id":"c","content":"y"}]}`))
 		made.Channel.Model = chat.RoutedModel(model)
-		require.Nil(t, follow(t, adapter(serve(t, far)), made).failure)
-		assert.Equal(t, unsigned, strings.Contains(string(far.body), "skip_thought_signature_validator"), model)
+		require.Nil(t, conversation.Follow(t, counting(conversation.Serve(t, far)), made).Failure)
+		assert.Equal(t, unsigned, strings.Contains(string(far.Body), "skip_thought_signature_validator"), model)
 	}
 }
 
@@ -333,10 +214,10 @@ func TestBombsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"out","schema":`+
 				`{"$ref":"#/$defs/d0","$defs":{`+body+`"d60":{"type":"string"}}}}}}`)
-			got := follow(t, adapter(newScript("", whole).client()), call(req, channelSpec{}))
-			require.NotNil(t, got.failure)
-			assert.Equal(t, fault.UnsupportedParameter, got.failure.Class)
-			assert.Contains(t, got.failure.Message, "too large")
+			got := conversation.Follow(t, counting(unreachable()), call(req))
+			require.NotNil(t, got.Failure)
+			assert.Equal(t, fault.UnsupportedParameter, got.Failure.Class)
+			assert.Contains(t, got.Failure.Message, "too large")
 		})
 	}
 }
@@ -361,37 +242,40 @@ func TestWhatIsBeyondAllMeasureIsNoAnswer(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := adapter(newScript(scripted{status: 200, header: http.Header{"Content-Type": {tt.media}}, body: tt.body}.raw(), whole).client())
-			p.MaxEvent = limit
-			defer p.Wire.Close()
-			got := follow(t, p, call(hello(t), channelSpec{}))
-			require.NotNil(t, got.failure)
-			assert.Equal(t, fault.BadResponse, got.failure.Class)
-			assert.Equal(t, tt.phase, got.failure.Phase)
+			limited := adapter
+			limited.New = func(client *wire.Client) provider.Provider {
+				p := counting(client)
+				p.MaxEvent = limit
+				return p
+			}
+			got := limited.Replay(t, reply(tt.media, tt.body), call(hello(t)), whole)
+			require.NotNil(t, got.Failure)
+			assert.Equal(t, fault.BadResponse, got.Failure.Class)
+			assert.Equal(t, tt.phase, got.Failure.Phase)
 		})
 	}
 }
 
 // A new TLS handshake for every answer would cost more than anything else here.
 func TestAConnectionIsKeptAfterAWholeAnswer(t *testing.T) {
-	const plain = `{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}`
-	tests := map[string]scripted{
+	const body = `{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}`
+	tests := map[string]conversation.Reply{
 		"a stream":       streamed(frame(`{"text":"a"}`, "STOP")),
-		"a plain answer": {status: 200, header: http.Header{"Content-Type": {"application/json"}}, body: plain},
-		"an error":       {status: 429, header: http.Header{"Content-Type": {"application/json"}}, body: `{"error":{"code":429}}`},
+		"a plain answer": plain(body),
+		"an error":       {Status: 429, Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"error":{"code":429}}`},
 	}
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			dials := 0
-			client := serve(t, &upstream{reply: answer})
+			client := conversation.Serve(t, &conversation.Upstream{Reply: answer})
 			dial := client.Dial
 			client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				dials++
 				return dial(ctx, network, address)
 			}
-			p := adapter(client)
+			p := counting(client)
 			for range 3 {
-				follow(t, p, call(hello(t), channelSpec{}))
+				conversation.Follow(t, p, call(hello(t)))
 			}
 			assert.Equal(t, 1, dials)
 		})
@@ -428,7 +312,7 @@ func TestTheCauseOfOurOwnIsTheFailure(t *testing.T) {
 		for cause, class := range causes {
 			t.Run(when+", "+string(cause), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := adapter(serve(t, stuck(part.sent)))
+					p := counting(conversation.Serve(t, stuck(part.sent)))
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
 					time.AfterFunc(time.Second, func() { cancel(cause) })
@@ -447,7 +331,7 @@ func TestTheCauseOfOurOwnIsTheFailure(t *testing.T) {
 // failureOf makes a call, reads so many events and returns the failure that follows.
 func failureOf(t *testing.T, ctx context.Context, p *gemini.Provider, events int) (failure *fault.Failure) {
 	t.Helper()
-	reply, err := p.Call(ctx, call(hello(t), channelSpec{}))
+	reply, err := p.Call(ctx, call(hello(t)))
 	if err == nil {
 		defer reply.Close()
 		for range events {
@@ -464,19 +348,23 @@ func failureOf(t *testing.T, ctx context.Context, p *gemini.Provider, events int
 // finish reason is not waited for.
 func TestTheEndIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := adapter(serve(t, stuck(frame(`{"text":"a"}`, "STOP"))))
+		p := counting(conversation.Serve(t, stuck(frame(`{"text":"a"}`, "STOP"))))
 		began := time.Now()
-		got := follow(t, p, call(hello(t), channelSpec{}))
-		require.Nil(t, got.failure)
-		assert.Equal(t, []string{`[r 0 m] content 0: text "a";`, "content 0: finish stop (STOP);"}, got.events)
+		got := conversation.Follow(t, p, call(hello(t)))
+		require.Nil(t, got.Failure)
+		assert.Equal(t, []string{`[r 0 m] content 0: text "a";`, "content 0: finish stop (STOP);"}, got.Events)
 		assert.Equal(t, 1500*time.Millisecond, time.Since(began))
 	})
 }
 
 func TestIDsOfCallsAreUnique(t *testing.T) {
-	p := &gemini.Provider{Policy: fault.Default(), Wire: newScript(streamed(frame(strings.TrimSuffix(strings.Repeat(`{"functionCall":{"name":"f"}},`, 50), ","), "STOP")).raw(), whole).client()}
+	random := adapter
+	random.New = func(client *wire.Client) provider.Provider {
+		return &gemini.Provider{Wire: client, Policy: fault.Default()}
+	}
+	calls := strings.TrimSuffix(strings.Repeat(`{"functionCall":{"name":"f"}},`, 50), ",")
 	seen := map[string]bool{}
-	for _, c := range assembled(t, p, call(hello(t), channelSpec{})).Choices[0].Calls {
+	for _, c := range random.Replay(t, streamed(frame(calls, "STOP")), call(hello(t)), whole).Answer.Choices[0].Calls {
 		assert.True(t, strings.HasPrefix(c.ID, "call_") && len(c.ID) > 20, c.ID)
 		seen[c.ID] = true
 	}
@@ -485,11 +373,9 @@ func TestIDsOfCallsAreUnique(t *testing.T) {
 
 // TestNothingShowsTheKey is B10 g.
 func TestNothingShowsTheKey(t *testing.T) {
-	p := &gemini.Provider{Policy: fault.Default(), Wire: &wire.Client{Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("connection refused")
-	}}}
-	made := call(hello(t), channelSpec{Query: map[string]string{"key": "SECRET123"}})
-	bad := call(hello(t), channelSpec{})
+	p := counting(unreachable())
+	made := adapter.Call(hello(t), conversation.Channel{Query: map[string]string{"key": "SECRET123"}})
+	bad := call(hello(t))
 	bad.Channel.Provider.BaseURL = "http://google.test/v1beta?key=SECRET123\x7f"
 	for i, c := range []provider.Call{made, bad} {
 		_, err := p.Call(t.Context(), c)
@@ -499,7 +385,7 @@ func TestNothingShowsTheKey(t *testing.T) {
 		assert.False(t, failure.Sent)
 		for _, text := range []string{failure.Error(), failure.Cause.Error(), fmt.Sprintf("%+v", failure)} {
 			assert.NotContains(t, text, "SECRET123")
-			assert.NotContains(t, text, key)
+			assert.NotContains(t, text, conversation.Key)
 		}
 	}
 }
