@@ -67,6 +67,8 @@ type encoder struct {
 	model      model
 	out        request
 	ids        map[string]string // ids of tool calls as the API takes them
+	taken      map[string]bool   // those that are in use
+	same       map[string]int    // how many came out the same and were numbered
 	dropped    []string
 	answerTool string
 	refused    *refusal
@@ -74,7 +76,8 @@ type encoder struct {
 
 // encode writes the upstream body from the canonical request, which it does not touch.
 func encode(c provider.Call) (encoded, *refusal) {
-	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), model: modelOf(c.Channel.Model), ids: map[string]string{}}
+	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), model: modelOf(c.Channel.Model),
+		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
 	e.out.MaxTokens = limit(e.req.MaxTokens, c.Channel.Capabilities.MaxOutput)
 	for _, write := range []func(){e.messages, e.tools, e.choice, e.format, e.effort, e.sampling, e.stops, e.user} {

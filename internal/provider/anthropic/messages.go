@@ -172,7 +172,7 @@ func (e *encoder) assistant(i int, m *chat.Message) (out []block) {
 }
 
 func (e *encoder) result(m *chat.Message) block {
-	b := block{Type: "tool_result", ToolUseID: e.id(m.CallID)}
+	b := block{Type: "tool_result", ToolUseID: e.ids[m.CallID]}
 	switch content := texts(m.Parts); len(content) {
 	case 0:
 	case 1:
@@ -183,31 +183,22 @@ func (e *encoder) result(m *chat.Message) block {
 	return b
 }
 
-// id is a tool call's id as the API takes it: letters, digits, _ and -. Other providers make others.
+// id is a tool call's id as the API takes it: letters, digits, _ and -, and no two the same in a conversation. Other
+// providers make others, and some the same ones in every turn; a result belongs to the last call of its id.
 func (e *encoder) id(id string) string {
-	if safe, ok := e.ids[id]; ok {
-		return safe
-	}
-	safe := strings.Map(func(c rune) rune {
+	base := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' {
 			return c
 		}
 		return '_'
 	}, id)
-	for e.taken(safe) {
-		safe += "_"
+	safe := base
+	for n := e.same[base]; e.taken[safe]; n++ {
+		safe = base + "_" + strconv.Itoa(n)
+		e.same[base] = n + 1
 	}
-	e.ids[id] = safe
+	e.ids[id], e.taken[safe] = safe, true
 	return safe
-}
-
-func (e *encoder) taken(safe string) bool {
-	for _, have := range e.ids {
-		if have == safe {
-			return true
-		}
-	}
-	return false
 }
 
 // imageTypes are the media types of images that the API takes.

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxSchema bounds a schema whose references have been put in their places, in bytes.
-const maxSchema = 1 << 20
+// maxSchema bounds a schema, before and after its references have been put in their places, in bytes.
+const maxSchema = 256 << 10
 
 // problem is what a schema holds that cannot be said in the API's subset, and where: a JSON pointer into the schema.
 type problem struct{ pointer, why string }
@@ -25,15 +25,31 @@ var silent = []string{"$schema", "$id", "$anchor", "$comment", "$defs", "definit
 // object closed, and what the subset has no keyword for said in the description. Whatever fits the result fits the schema,
 // but for what its descriptions say. A schema that would lose its meaning, such as a map or a recursive one, is a problem.
 func reduce(schema jsontext.Value) (jsontext.Value, *problem) {
-	r := &reducer{root: gjson.ParseBytes(schema)}
-	out := r.schema(nil, "", r.root)
+	if len(schema) > maxSchema {
+		return nil, &problem{"", "the schema is too large"}
+	}
+	root := gjson.ParseBytes(schema)
+	r := &reducer{definitions: definitions(root)}
+	out := r.schema(nil, "", root)
 	return out, r.problem
 }
 
 type reducer struct {
-	root    gjson.Result
-	open    []string // the references that are being put in their places
-	problem *problem
+	definitions map[string]gjson.Result // by the references that name them
+	open        []string                // the references that are being put in their places
+	problem     *problem
+}
+
+// definitions are the members of a schema's $defs and definitions.
+func definitions(root gjson.Result) map[string]gjson.Result {
+	all := map[string]gjson.Result{}
+	for _, list := range []string{"$defs", "definitions"} {
+		root.Get(list).ForEach(func(key, value gjson.Result) bool {
+			all["#/"+list+"/"+escape(key.Str)] = value
+			return true
+		})
+	}
+	return all
 }
 
 func (r *reducer) fail(pointer, why string) {
@@ -170,7 +186,7 @@ func (r *reducer) reference(b []byte, at, ref string) []byte {
 		r.fail(at, "a schema that refers to itself is not taken by this provider")
 		return b
 	}
-	target, ok := r.definition(ref)
+	target, ok := r.definitions[ref]
 	if !ok {
 		r.fail(at, "refers to no definition of the schema")
 		return b
@@ -179,23 +195,6 @@ func (r *reducer) reference(b []byte, at, ref string) []byte {
 	b = r.schema(b, at, target)
 	r.open = r.open[:len(r.open)-1]
 	return b
-}
-
-// definition finds what a reference names: a member of the root's $defs or definitions.
-func (r *reducer) definition(ref string) (found gjson.Result, ok bool) {
-	for _, list := range []string{"$defs", "definitions"} {
-		name, here := strings.CutPrefix(ref, "#/"+list+"/")
-		if !here {
-			continue
-		}
-		r.root.Get(list).ForEach(func(key, value gjson.Result) bool {
-			if escape(key.Str) == name {
-				found, ok = value, true
-			}
-			return !ok
-		})
-	}
-	return found, ok
 }
 
 func typeOf(v gjson.Result) string {

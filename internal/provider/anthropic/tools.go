@@ -30,11 +30,15 @@ func (c *toolChoice) forced() bool { return c != nil && (c.Type == "any" || c.Ty
 const noParameters = `{"type":"object","properties":{}}`
 
 func (e *encoder) tools() {
+	allowed := make(map[string]bool, len(e.req.Choice.Allowed))
+	for _, name := range e.req.Choice.Allowed {
+		allowed[name] = true
+	}
 	for i, t := range e.req.Tools {
 		switch {
 		case t.Custom:
 			e.refuse(fmt.Sprintf("tools[%d]", i), "a custom tool is not taken by this provider")
-		case e.req.Choice.Mode == chat.ChoiceAllowed && !slices.Contains(e.req.Choice.Allowed, t.Name):
+		case e.req.Choice.Mode == chat.ChoiceAllowed && !allowed[t.Name]:
 		default:
 			e.out.Tools = append(e.out.Tools, e.tool(fmt.Sprintf("tools[%d].function.parameters", i), t))
 		}
@@ -47,9 +51,11 @@ func (e *encoder) tools() {
 // called declares the tools of the conversation's calls where the client declares none any more: the API wants a tool to
 // be known that was called. They cannot be called again.
 func (e *encoder) called() {
+	known := map[string]bool{}
 	for i := range e.req.Messages {
 		for _, c := range e.req.Messages[i].Calls {
-			if !slices.ContainsFunc(e.out.Tools, func(t tool) bool { return t.Name == c.Name }) {
+			if !known[c.Name] {
+				known[c.Name] = true
 				e.out.Tools = append(e.out.Tools, tool{Name: c.Name, InputSchema: jsontext.Value(`{"type":"object"}`)})
 			}
 		}

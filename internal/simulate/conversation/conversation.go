@@ -90,6 +90,9 @@ func (c *Conversation) Channel(t testing.TB) (s Channel) {
 	return s
 }
 
+// Body is the client's body.
+func (c *Conversation) Body() string { return c.section("request") }
+
 // Request is what the client asks.
 func (c *Conversation) Request(t testing.TB) *chat.Request {
 	t.Helper()
