@@ -205,12 +205,13 @@ func TestAModelsFamilyIsReadFromItsName(t *testing.T) {
 
 // TestBombsAreRefused: references that double with every level are cut off before they fill the memory.
 func TestBombsAreRefused(t *testing.T) {
-	var defs, merged strings.Builder
+	var defs, merged, texts strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&defs, `"d%d":{"type":"object","properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}},`, i, i+1, i+1)
 		fmt.Fprintf(&merged, `"d%d":{"$ref":"#/$defs/d%d","allOf":[{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
 	}
-	for name, body := range map[string]string{"of properties": defs.String(), "of merged schemas": merged.String()} {
+	texts.WriteString(`"d0":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/text"},`, 1000) + `true]},"text":{"title":"` + strings.Repeat("a", 10<<10) + `"},`)
+	for name, body := range map[string]string{"of properties": defs.String(), "of merged schemas": merged.String(), "of long texts": texts.String()} {
 		t.Run(name, func(t *testing.T) {
 			req := parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"out","schema":`+
 				`{"$ref":"#/$defs/d0","$defs":{`+body+`"d60":{"type":"string"}}}}}}`)
