@@ -21,6 +21,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
 // DefaultMargin is the time kept back before Lambda kills the invocation, for a
@@ -67,8 +68,10 @@ type LambdaOptions struct {
 	OnPanic func(ctx context.Context, value any, stack []byte)
 }
 
-// Start serves the invocations of this process with h and does not return.
+// Start serves the invocations of this process with h and does not return. It makes the Go runtime fit the environment
+// first: see fit.
 func Start(h http.Handler, opt LambdaOptions) {
+	fit(lambdacontext.MemoryLimitInMB, lambdacontext.MaxConcurrency())
 	lambda.StartWithOptions(Lambda(h, opt))
 }
 

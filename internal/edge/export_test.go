@@ -1,0 +1,4 @@
+package edge
+
+// Fit is fit, for the tests.
+var Fit = fit
