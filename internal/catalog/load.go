@@ -99,6 +99,9 @@ func (l *loader) provider(at Path, p fileProvider) {
 	if u, err := url.Parse(out.BaseURL); out.Vendor == "" && err == nil {
 		out.Vendor = fault.VendorOf(u.Host)
 	}
+	if out.Vendor == fault.Generic && out.Kind != "openai" {
+		out.Vendor = out.Kind // nobody but the vendor, and what stands before it, speaks these
+	}
 	if out.Prices == "" && out.Vendor != fault.Generic {
 		out.Prices = out.Vendor
 	}

@@ -73,7 +73,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		if f != nil {
 			return f, nil
 		}
-		if failure == nil { // somebody else's probe is on its way since the plan was made: passed over at no cost
+		if failure == nil { // it cannot take the request, or somebody else's probe is on its way: passed over at no cost
 			if at++; at >= len(j.candidates) {
 				return nil, g.exhausted(j)
 			}
@@ -123,12 +123,19 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		return nil, nil, false
 	}
 	g.emit(cand, permit.Transitions)
+	before := j.lastCand
 	j.progress.Attempts++
 	j.spent = nil
 	j.lastCand = cand
 	f, failure = g.try(ctx, j, at, fresh, permit)
 	if failure == nil {
 		return f, nil, false
+	}
+	if failure.Local == fault.Refused {
+		g.report(permit, cand, g.outcome(j, failure, permit.Began))
+		j.lastCand = before
+		j.refused(cand, failure)
+		return nil, nil, false
 	}
 	opened = g.report(permit, cand, g.outcome(j, failure, permit.Began)) || permit.Probe
 	g.note(j, cand, permit.Began, failure)

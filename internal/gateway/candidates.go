@@ -113,15 +113,31 @@ func (j *journey) passOver(c *candidate, view breaker.View) {
 	}
 }
 
+// refused passes over a candidate whose adapter cannot put the request into the provider's words. No call was made.
+func (j *journey) refused(c *candidate, f *fault.Failure) {
+	j.progress.Attempts--
+	j.unfit = f
+	j.passOver(c, breaker.View{Reason: unfit})
+}
+
+// unfit says that a candidate cannot take something in the request.
+const unfit breaker.Reason = "unsupported"
+
 // exhausted is the error of a request whose candidates are all passed over: when the first of them may be called again,
 // and the last class of each.
 func (g *Gateway) exhausted(j *journey) *fault.Error {
 	if j.last != nil {
 		return g.final(j, j.last)
 	}
+	if f := j.unfit; f != nil && len(j.passed) == len(j.route.Candidates) {
+		return cannotTake(f)
+	}
 	e := &fault.Error{Code: fault.AllCredentialsLimited, Message: "every credential of the model is at its limit", Retryable: true, Class: fault.RateLimited}
 	now := time.Now()
 	for _, p := range j.passed {
+		if p.view.Reason == unfit {
+			continue
+		}
 		if p.view.Reason != breaker.Throttled {
 			e.Code, e.Message = fault.ProviderUnavailable, "every provider of the model is failing; none is called for now"
 			e.Class = p.view.LastClass

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,6 +120,16 @@ func (j *journey) interruption(f *found, failure *fault.Failure) *fault.Error {
 	e := &fault.Error{Code: code, Class: failure.Class, Message: message + broken(failure), Provider: f.cand.Channel.Provider.Name,
 		Partial: true, Unsafe: f.sentTool, Cause: failure}
 	conceal(e, j.route.Policy.Expose)
+	return e
+}
+
+// cannotTake is the error of a request that no candidate's provider has words for: the caller's to change.
+func cannotTake(f *fault.Failure) *fault.Error {
+	e := &fault.Error{Code: fault.UnsupportedModelInput, Param: f.Param, Class: f.Class, Cause: f,
+		Message: "no candidate of this model can take " + cmp.Or(strconv.Quote(f.Param), "a part of the request")}
+	if strings.Contains(f.Param, "schema") || strings.Contains(f.Param, "parameters") {
+		e.Code = fault.UnsupportedSchema
+	}
 	return e
 }
 

@@ -166,6 +166,8 @@ type journey struct {
 	soonest time.Time
 	// last is the failure that the client would see if the chain ended now.
 	last *fault.Failure
+	// unfit is why the last candidate that was passed over could not take the request.
+	unfit *fault.Failure
 	// began is when the call behind last began; zero: it was answered from memory.
 	began    time.Time
 	lastCand *candidate
