@@ -7,11 +7,10 @@ import (
 	"spillway/internal/chat"
 )
 
-// thinking is how a model is told to reason.
+// thinking is how a model is told to reason. The zero value is a model that does not.
 type thinking string
 
 const (
-	noThinking thinking = ""
 	// budgeted models take a number of tokens.
 	budgeted thinking = "enabled"
 	// adaptive models take an effort and find the rest themselves.
