@@ -69,13 +69,12 @@ func (x *exchange) Event(ev *chat.Event) error {
 	return x.send(x.stream.Event(ev))
 }
 
-// Whole sends a plain answer.
+// Whole sends a plain answer. It is at the client before the records are made.
 func (x *exchange) Whole(a *chat.Answer) error {
 	body := append(x.dialect.AppendAnswer(nil, a, x.head), '\n')
 	x.committed = true
 	x.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, err := x.w.Write(body)
-	return err
+	return x.send(body)
 }
 
 // Alive sends a comment: no event, and no blank line that could end one.
