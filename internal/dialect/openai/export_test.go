@@ -1,4 +1,6 @@
 package openai
 
-// Members is members, for the tests.
-var Members = members
+// Members is members from the beginning, for the tests.
+func Members(object string, each func(name, rawName, value string)) {
+	members(object, 0, func(m member) { each(m.name, m.rawName, m.value) })
+}

@@ -21,7 +21,11 @@ type stream struct {
 	named   bool         // a chunk has been rendered: id and time stay as they are
 	opened  map[int]bool // choices whose role has been sent
 	details map[int]int  // how many reasoning_details have been sent of each choice
-	buf     []byte
+	// before is what stands before the choices in the last frame that was passed on, rendered what became of it: nearly
+	// always the next frame begins the same.
+	before   string
+	rendered []byte
+	buf      []byte
 }
 
 // NewStream begins a stream.
@@ -66,17 +70,26 @@ func (s *stream) identify(ev *chat.Event) {
 // replaced, usage waits for its own chunk, and a top-level `error` never goes out (openai-go takes even null for a
 // failure).
 func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
-	b = s.appendHead(b)
-	members(oneLine(ev.Raw), func(name, rawName, value string) {
-		switch name {
+	raw, start := oneLine(ev.Raw), len(b)
+	from := 0
+	if s.before != "" && strings.HasPrefix(raw, s.before) {
+		from, b = len(s.before), append(b, s.rendered...)
+	} else {
+		b = s.appendHead(b)
+	}
+	members(raw, from, func(m member) {
+		switch m.name {
 		case "id", "object", "created", "model", "usage", "error":
 			return
 		}
-		b = append(append(append(b, ','), rawName...), ':')
-		if name == "choices" && s.rolesDiffer(ev) {
-			b = s.appendChoices(b, gjson.Parse(value))
+		if m.name == "choices" && from == 0 {
+			s.before, s.rendered = raw[:m.at], append(s.rendered[:0], b[start:]...)
+		}
+		b = append(append(append(b, ','), m.rawName...), ':')
+		if m.name == "choices" && s.rolesDiffer(ev, m.value) {
+			b = s.appendChoices(b, gjson.Parse(m.value))
 		} else {
-			b = append(b, value...)
+			b = append(b, m.value...)
 		}
 	})
 	for i := range ev.Deltas {
@@ -92,14 +105,14 @@ func appendRawName(b []byte, name gjson.Result) []byte {
 	return append(b, ':')
 }
 
-// rolesDiffer reports whether a frame may lack a role that the client needs, or repeat one.
-func (s *stream) rolesDiffer(ev *chat.Event) bool {
+// rolesDiffer reports whether the choices of a frame may lack a role that the client needs, or repeat one.
+func (s *stream) rolesDiffer(ev *chat.Event, choices string) bool {
 	for i := range ev.Deltas {
 		if !s.opened[ev.Deltas[i].Choice] {
 			return true
 		}
 	}
-	return strings.Contains(ev.Raw, `role"`) // without the first quote it is found faster, and no less
+	return strings.Contains(choices, `role"`) // without the first quote it is found faster, and no less
 }
 
 // appendChoices writes choices as they are, but with the role in the first delta of each and in no other.
