@@ -129,10 +129,18 @@ func (l *lockedBuffer) String() string {
 
 func newDoor(t testing.TB) *door {
 	t.Helper()
+	records := &lockedBuffer{}
+	d := newDoorWith(t, records)
+	d.records = records
+	return d
+}
+
+func newDoorWith(t testing.TB, records io.Writer) *door {
+	t.Helper()
 	c, err := catalog.Load([]byte(frontConfig), func(string) string { return upstreamKey })
 	require.NoError(t, err)
-	d := &door{upstream: &echo{}, records: &lockedBuffer{}}
-	recorder := telemetry.New(d.records, slog.LevelDebug)
+	d := &door{upstream: &echo{}}
+	recorder := telemetry.New(records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": d.upstream}, Policy: fault.Default(),
 		Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
 		Random: func() float64 { return 0.5 }}
@@ -186,10 +194,17 @@ var fronts = map[string]func(t testing.TB, h http.Handler) func(sent) received{
 	"lambda": overLambda,
 }
 
+// overHTTP sends requests one after the other. What send returns came before the handler's end; send returns after it.
 func overHTTP(t testing.TB, h http.Handler) func(sent) received {
-	server := httptest.NewServer(h)
+	var serving sync.WaitGroup
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serving.Add(1) // not by send: what net/http refuses by itself never comes here
+		defer serving.Done()
+		h.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	return func(s sent) received {
+		defer serving.Wait()
 		s = s.filled()
 		var body io.Reader = strings.NewReader(s.body)
 		if s.chunked {
@@ -626,6 +641,41 @@ func TestTagsGoIntoTheRecords(t *testing.T) {
 			assert.Equal(t, tt.want, tagsOf(t, d.records.String()))
 		})
 	}
+}
+
+// heldRecords lets nobody write a record before it is released.
+type heldRecords struct {
+	lockedBuffer
+	released chan struct{}
+}
+
+func (h *heldRecords) Write(p []byte) (int, error) {
+	<-h.released
+	return h.lockedBuffer.Write(p)
+}
+
+func TestAPlainAnswerDoesNotWaitForItsRecords(t *testing.T) {
+	records := &heldRecords{released: make(chan struct{})}
+	d := newDoorWith(t, records)
+	server := httptest.NewServer(d.handler)
+	defer server.Close()
+	release := sync.OnceFunc(func() { close(records.released) })
+	defer release() // before the server is closed, which waits for its requests
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", strings.NewReader(ask))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+liveKey)
+	resp, err := server.Client().Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "hello", gjson.GetBytes(body, "choices.0.message.content").Str)
+	assert.Empty(t, records.String())
+	release()
+	server.Close()
+	assert.Contains(t, records.String(), "request_finished")
 }
 
 // tagsOf are the tags in the record of the one finished request.
