@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// turn is how many requests are made of one target before the next has its turn.
+const turn = 50
+
+// latencies measures one request at a time: a plain answer to its end, and a stream to its first content.
+func (s *stage) latencies(ctx context.Context, o options, r *report) error {
+	asks := map[string]func(*target, context.Context) (time.Duration, error){"plain answer": (*target).plain, "first content of a stream": (*target).firstContent}
+	took := map[string]map[*target][]time.Duration{}
+	for what := range asks {
+		took[what] = map[*target][]time.Duration{}
+	}
+	for done := 0; done < o.requests; done += turn {
+		for _, t := range s.targets() {
+			for what, ask := range asks {
+				for range turn {
+					d, err := ask(t, ctx)
+					if err != nil {
+						return err
+					}
+					took[what][t] = append(took[what][t], d)
+				}
+			}
+		}
+	}
+	for _, what := range []string{"plain answer", "first content of a stream"} {
+		p50 := func(t *target) float64 { return median(took[what][t]).Seconds() * 1e3 }
+		of := func(name string, target float64) figure {
+			return figure{section: "latency p50, one request at a time: " + what, name: name, unit: "ms", target: target}
+		}
+		r.add(of("the upstream, called directly", 0), p50(s.direct))
+		r.add(of("added by net/http's reverse proxy, for comparison", 0), p50(s.proxy)-p50(s.direct))
+		r.add(of("added by the gateway over net/http", 0.44), p50(s.gateway)-p50(s.direct))
+		r.add(of("an echo behind the Lambda front end", 0), p50(s.echoFront))
+		r.add(of("the gateway there, minus the echo", 0.40), p50(s.gatewayFront)-p50(s.echoFront))
+		r.add(of("the same, minus the direct call too", 0), p50(s.gatewayFront)-p50(s.echoFront)-p50(s.direct))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"spillway/internal/catalog"
+	"spillway/internal/chat"
+	"spillway/internal/dialect"
+	chatdialect "spillway/internal/dialect/openai"
+	"spillway/internal/fault"
+	"spillway/internal/provider"
+	"spillway/internal/provider/openai"
+	"spillway/internal/provider/wire"
+	"spillway/internal/simulate/bench/answer"
+)
+
+const relaySection = "relay of a stream, per chunk"
+
+// relay measures in this process what one chunk costs from the upstream's bytes to those for the client.
+func relay(_ context.Context, _ options, r *report) error {
+	var failed error
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		failed = relayChunks(b.N)
+	})
+	if failed != nil {
+		return fmt.Errorf("relaying in this process: %w", failed)
+	}
+	n := float64(result.N)
+	r.add(figure{section: relaySection, name: "decode → event → render in process", unit: "µs", target: 2.5}, result.T.Seconds()*1e6/n)
+	r.add(figure{section: relaySection, name: "the same", unit: "allocations", target: 2}, float64(result.MemAllocs)/n)
+	return nil
+}
+
+// relayChunks takes n chunks through the adapter and the dialect. Each arrives by itself, as in a stream that is written as
+// it is made.
+func relayChunks(n int) error {
+	upstream := &script{rest: []io.Reader{bytes.NewReader([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")),
+		bytes.NewReader(answer.Opening), &repeated{frames: answer.Chunks, left: n}, bytes.NewReader(answer.Closing)}, asked: make(chan struct{})}
+	adapter := &openai.Provider{Policy: fault.Default(), Wire: &wire.Client{
+		Dial: func(context.Context, string, string) (net.Conn, error) { return upstream, nil }}}
+	reply, err := adapter.Call(context.Background(), provider.Call{Stream: true, Request: &chat.Request{Choices: 1},
+		Channel:    &catalog.Channel{Model: answer.Short, Provider: &catalog.Provider{BaseURL: "http://upstream.invalid/v1"}},
+		Credential: &catalog.Credential{}})
+	if err != nil {
+		return err
+	}
+	defer reply.Close()
+	out := chatdialect.Chat{}.NewStream(dialect.Head{ID: "chatcmpl-bench", Model: answer.Short, Created: time.Now()})
+	sent := 0
+	for {
+		ev, err := reply.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if len(out.Event(ev)) > 0 {
+			sent++
+		}
+	}
+	if sent < n {
+		return fmt.Errorf("%d of %d chunks came out", sent, n)
+	}
+	return nil
+}
+
+// script is a connection whose far end answers the first request with what its readers give, one read of each at a time.
+type script struct {
+	rest  []io.Reader
+	asked chan struct{} // closed by the first write
+	once  sync.Once
+	net.Conn
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	<-s.asked
+	for len(s.rest) > 0 {
+		n, err := s.rest[0].Read(p)
+		if errors.Is(err, io.EOF) {
+			s.rest = s.rest[1:]
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+func (s *script) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.asked) })
+	return len(p), nil
+}
+
+func (s *script) Close() error {
+	s.once.Do(func() { close(s.asked) })
+	return nil
+}
+
+// repeated gives frames one after the other, one for each read, so many in all.
+type repeated struct {
+	frames [][]byte
+	next   int
+	left   int
+	rest   []byte // of a frame that did not fit
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if r.left == 0 {
+			return 0, io.EOF
+		}
+		r.rest = r.frames[r.next%len(r.frames)]
+		r.next++
+		r.left--
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
