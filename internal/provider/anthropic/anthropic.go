@@ -6,17 +6,10 @@
 package anthropic
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"mime"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
-	"spillway/internal/catalog"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -53,51 +46,20 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.why,
 			Cause: errors.New(refused.param + ": " + refused.why)})
 	}
-	target, err := endpoint(c.Channel.Provider)
-	if err != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
-	}
-	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: out.body, Fresh: c.Fresh,
-		Vendor: c.Channel.Provider.Vendor})
-	if o != nil {
-		return nil, p.fail(c, *o)
-	}
-	if x.StatusCode/100 != 2 {
-		defer x.Body.Close()
-		return nil, p.fail(c, x.ReadError(time.Now()))
+	x, failure := p.Wire.Post(ctx, c, p.Policy, wire.Method{Path: "/messages"}, headers(c), out.body)
+	if failure != nil {
+		return nil, failure
 	}
 	r := &reply{p: p, call: c, x: x, answerTool: out.answerTool,
 		info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: out.dropped}}
-	if streams(c, x.Header.Get("Content-Type")) {
+	if x.Streams(c.Stream) {
 		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}
 	return r, nil
 }
 
-// streams reports whether an answer is an event stream; JSON is an error, or an answer that is not streamed.
-func streams(c provider.Call, contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == "text/event-stream" || c.Stream && !strings.HasSuffix(media, "json")
-}
-
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	o.Provider, o.OwnKey = c.Channel.Provider.Vendor, c.Credential.Organization != ""
-	return cmp.Or(c.Policy, p.Policy).Classify(o)
-}
-
-func endpoint(p *catalog.Provider) (*url.URL, error) {
-	u, err := url.Parse(p.BaseURL + "/messages")
-	if err != nil {
-		return nil, fmt.Errorf("parsing the provider's address: %w", err)
-	}
-	if len(p.Query) > 0 {
-		q := u.Query()
-		for name, value := range p.Query {
-			q.Set(name, value)
-		}
-		u.RawQuery = q.Encode()
-	}
-	return u, nil
+	return wire.Fail(c, p.Policy, o)
 }
 
 // headers are those of a call. Of the client's only the betas that it wants are meant for Anthropic; they join those of
@@ -114,13 +76,7 @@ func headers(c provider.Call) http.Header {
 		}
 		h.Set(betaHeader, wanted)
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", "spillway")
-	if c.Stream {
-		h.Set("Accept", "text/event-stream")
-	} else {
-		h.Set("Accept", "application/json")
-	}
+	wire.Finish(h, c)
 	h.Set("X-Api-Key", c.Credential.Secret.Reveal())
 	return h
 }

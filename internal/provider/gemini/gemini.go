@@ -3,16 +3,10 @@
 package gemini
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	"spillway/internal/catalog"
 	"spillway/internal/fault"
@@ -52,61 +46,32 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if refused != nil {
 		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.Error(), Cause: refused})
 	}
-	target, err := endpoint(c)
-	if err != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
-	}
-	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: body, Fresh: c.Fresh,
-		Vendor: c.Channel.Provider.Vendor})
-	if o != nil {
-		return nil, p.fail(c, *o)
-	}
-	if x.StatusCode/100 != 2 {
-		defer x.Body.Close()
-		return nil, p.fail(c, x.ReadError(time.Now()))
+	x, failure := p.Wire.Post(ctx, c, p.Policy, method(c), headers(c), body)
+	if failure != nil {
+		return nil, failure
 	}
 	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
-	if streams(c, x.Header.Get("Content-Type")) {
+	if x.Streams(c.Stream) {
 		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}
 	return r, nil
 }
 
-// streams reports whether an answer is an event stream. JSON to a call that should stream is an error, or an answer that is
-// not streamed.
-func streams(c provider.Call, contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == "text/event-stream" || c.Stream && !strings.HasSuffix(media, "json")
-}
-
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	o.Provider, o.OwnKey = c.Channel.Provider.Vendor, c.Credential.Organization != ""
-	return cmp.Or(c.Policy, p.Policy).Classify(o)
+	return wire.Fail(c, p.Policy, o)
 }
 
-// endpoint is the address of the call: the model and the method stand in its path, the key never in its query. A model with
-// a slash in its name is a path of its own (tunedModels/…, publishers/…).
-func endpoint(c provider.Call) (*url.URL, error) {
-	u, err := url.Parse(c.Channel.Provider.BaseURL)
-	if err != nil {
-		return nil, errors.New("parsing the provider's address: it is no URL") // the error would repeat the address
-	}
+// method is what is called: the model and the method stand in the path, the key never in the query. A model with a slash in
+// its name is a path of its own (tunedModels/…, publishers/…).
+func method(c provider.Call) wire.Method {
 	model := string(c.Channel.Model)
 	if !strings.Contains(model, "/") {
 		model = "models/" + model
 	}
-	q := u.Query()
-	for name, value := range c.Channel.Provider.Query {
-		q.Set(name, value)
+	if !c.Stream {
+		return wire.Method{Path: "/" + model + ":generateContent"}
 	}
-	if c.Stream {
-		u.Path += fmt.Sprintf("/%s:streamGenerateContent", model)
-		q.Set("alt", "sse")
-	} else {
-		u.Path += fmt.Sprintf("/%s:generateContent", model)
-	}
-	u.RawQuery = q.Encode()
-	return u, nil
+	return wire.Method{Path: "/" + model + ":streamGenerateContent", Query: map[string]string{"alt": "sse"}}
 }
 
 func headers(c provider.Call) http.Header {
@@ -117,13 +82,7 @@ func headers(c provider.Call) http.Header {
 	for name, value := range c.Channel.Provider.Headers {
 		h.Set(name, value)
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", "spillway")
-	if c.Stream {
-		h.Set("Accept", "text/event-stream")
-	} else {
-		h.Set("Accept", "application/json")
-	}
+	wire.Finish(h, c)
 	h.Set("X-Goog-Api-Key", c.Credential.Secret.Reveal())
 	return h
 }

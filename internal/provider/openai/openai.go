@@ -2,17 +2,10 @@
 package openai
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
-	"spillway/internal/catalog"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -35,51 +28,19 @@ var _ provider.Provider = (*Provider)(nil)
 // Call makes one chat completion call.
 func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
 	body, dropped := encode(c)
-	target, err := endpoint(c.Channel.Provider)
-	if err != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
-	}
-	x, o := p.Wire.Do(ctx, wire.Request{Method: http.MethodPost, URL: target, Header: headers(c), Body: body, Fresh: c.Fresh,
-		Vendor: c.Channel.Provider.Vendor})
-	if o != nil {
-		return nil, p.fail(c, *o)
-	}
-	if x.StatusCode/100 != 2 {
-		defer x.Body.Close()
-		return nil, p.fail(c, x.ReadError(time.Now()))
+	x, failure := p.Wire.Post(ctx, c, p.Policy, wire.Method{Path: "/chat/completions"}, headers(c), body)
+	if failure != nil {
+		return nil, failure
 	}
 	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
-	if streams(c, x.Header.Get("Content-Type")) {
+	if x.Streams(c.Stream) {
 		r.stream = sse.NewReader(x.Body, p.MaxEvent)
 	}
 	return r, nil
 }
 
-// streams reports whether an answer is an event stream. Some servers forget to say so when they were asked for one; JSON
-// is then an error, or an answer that is not streamed.
-func streams(c provider.Call, contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == "text/event-stream" || c.Stream && !strings.HasSuffix(media, "json")
-}
-
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	o.Provider, o.OwnKey = c.Channel.Provider.Vendor, c.Credential.Organization != ""
-	return cmp.Or(c.Policy, p.Policy).Classify(o)
-}
-
-func endpoint(p *catalog.Provider) (*url.URL, error) {
-	u, err := url.Parse(p.BaseURL + "/chat/completions")
-	if err != nil {
-		return nil, fmt.Errorf("parsing the provider's address: %w", err)
-	}
-	if len(p.Query) > 0 {
-		q := u.Query()
-		for name, value := range p.Query {
-			q.Set(name, value)
-		}
-		u.RawQuery = q.Encode()
-	}
-	return u, nil
+	return wire.Fail(c, p.Policy, o)
 }
 
 func headers(c provider.Call) http.Header {
@@ -90,13 +51,7 @@ func headers(c provider.Call) http.Header {
 	for name, value := range c.Channel.Provider.Headers {
 		h.Set(name, value)
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", "spillway")
-	if c.Stream {
-		h.Set("Accept", "text/event-stream")
-	} else {
-		h.Set("Accept", "application/json")
-	}
+	wire.Finish(h, c)
 	h.Set("Authorization", "Bearer "+c.Credential.Secret.Reveal())
 	return h
 }
