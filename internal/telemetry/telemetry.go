@@ -16,7 +16,8 @@ import (
 
 // Recorder writes records. It is safe for concurrent use.
 type Recorder struct {
-	log, metrics *slog.Logger
+	log *slog.Logger
+	out io.Writer // takes whole lines
 
 	mu      sync.Mutex
 	alerted map[string]time.Time // by reason and credential: when it was last told
@@ -25,7 +26,7 @@ type Recorder struct {
 // New makes a recorder that writes JSON lines: records of the level and above, and metrics always.
 func New(w io.Writer, level slog.Level) *Recorder {
 	w = &lockedWriter{w: w}
-	return &Recorder{log: slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), metrics: metricLog(w), alerted: map[string]time.Time{}}
+	return &Recorder{log: slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), out: w, alerted: map[string]time.Time{}}
 }
 
 // lockedWriter keeps the lines of two loggers apart.
