@@ -80,6 +80,10 @@ rie: .tools/aws-lambda-rie ## Every event under AWS's Runtime Interface Emulator
 .tools/aws-lambda-rie: infra/tools/go.mod infra/tools/go.sum
 	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/aws/aws-lambda-runtime-interface-emulator/cmd/aws-lambda-rie
 
+.PHONY: prices
+prices: ## The price table anew, from its pinned source and infra/prices/overrides.json (needs npm and node)
+	$(GO) run -tags $(TAGS) ./infra/prices
+
 .PHONY: simulate
 simulate: ## What circuits cost and gain over thousands of simulated outages (minutes; ends with whether every bound holds)
 	@$(GO) run -tags $(TAGS) ./internal/breaker/simulation

@@ -31,6 +31,11 @@ import (
 // version is set by the build: -ldflags "-X main.version=…".
 var version = "dev"
 
+// maxStream ends a stream before Lambda does at 200 MB, with an error event that says so
+// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-response-streaming.html, 2026-11-30): the rest is room for
+// what the gateway adds.
+const maxStream = 190 << 20
+
 // wire builds the graph of the gateway from its settings and its configuration file.
 func wire(s settings.Settings, getenv func(string) string, readFile func(string) ([]byte, error), records io.Writer) (http.Handler, error) {
 	data, err := readFile(s.ConfigPath)
@@ -66,6 +71,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Shares:    &retry.Shares{},
 		Latencies: &route.Latencies{},
 		Recorder:  recorder,
+		MaxStream: maxStream,
 		DigestKey: digestKey,
 		Random:    rand.Float64,
 	}

@@ -47,6 +47,8 @@ type found struct {
 	onContent func()
 	// sentTool says that a part of a tool call has been sent to the client.
 	sentTool bool
+	// relayed is how much of the stream has been passed on, maxStream how much may be; 0: no bound.
+	relayed, maxStream int
 	// contract is what the answer must keep; nil: nothing is demanded. verdict holds a live stream to it; nil: nothing is
 	// demanded, or the answer has been held to it before the commit.
 	contract *contract.Contract
@@ -155,7 +157,7 @@ func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, permit: permit, contract: j.contract, policy: g.Policy, choices: j.req.Choices, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, contract: j.contract, policy: g.Policy, choices: j.req.Choices, maxStream: g.MaxStream, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() {
 		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
 		g.report(permit, cand, breaker.Succeeded())

@@ -68,6 +68,10 @@ func TestCommitPolicies(t *testing.T) {
 				assert.Equal(t, 4*time.Second, o.committed(), "with the first event after it")
 			},
 		},
+		"a stream beyond what an answer may be ends before the platform cuts it (B44 e)": {
+			stream: true, settings: settings{maxStream: 1000}, a: one(stream(alpha.role(), alpha.text("Hello"), alpha.text(strings.Repeat("x", 1000)), alpha.finish("stop"), "[DONE]")),
+			trace: "A", classes: "bad_response", text: "Hello", ends: "stream_interrupted",
+		},
 		"a stall of an answer that is held back falls back": {
 			stream: true, settings: settings{route: `"commit": "complete", "stall_ms": 3000`}, b: whole,
 			a:     one(simulate.Events(0, simulate.Stall, alpha.role(), alpha.text("Hel"))),

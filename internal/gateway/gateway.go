@@ -37,6 +37,9 @@ type Gateway struct {
 	// Latencies know how fast channels were lately.
 	Latencies *route.Latencies
 	Recorder  *telemetry.Recorder
+	// MaxStream is how much of one provider's stream is relayed, in bytes; 0: no bound. Below the platform's own limit of an
+	// answer, so that the end is ours to tell.
+	MaxStream int
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.

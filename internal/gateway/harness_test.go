@@ -81,6 +81,8 @@ type settings struct {
 	dialect func(dialect.Dialect) dialect.Dialect
 	// maxEvent is the largest frame of a stream; 0: the default.
 	maxEvent int
+	// maxStream bounds what is relayed of a stream; 0: no bound.
+	maxStream int
 	// down are the letters of the channels whose hosts refuse connections.
 	down string
 }
@@ -167,7 +169,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -68,10 +68,25 @@ func (f *found) pump(out *outlet, idle time.Duration) *fault.Failure {
 			f.first() // a stream that was committed by its length may have had none
 		}
 		f.watch(idle)
+		if failure := f.beyond(ev); failure != nil {
+			return failure
+		}
 		if failure := f.pass(out, ev); failure != nil {
 			return failure
 		}
 	}
+}
+
+// errStreamLimit is a stream that is longer than the platform would deliver.
+var errStreamLimit = errors.New("the stream is longer than an answer may be")
+
+// beyond ends a stream that reaches the limit of an answer; nil while it does not.
+func (f *found) beyond(ev *chat.Event) *fault.Failure {
+	f.relayed += len(ev.Raw)
+	if f.maxStream == 0 || f.relayed <= f.maxStream {
+		return nil
+	}
+	return f.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true, Cause: errStreamLimit})
 }
 
 // send sends one event. A client that is gone ends the upstream call.
