@@ -35,17 +35,18 @@ var _ dialect.Dialect = Chat{}
 // differently (duplicate names, invalid UTF-8, depth); an error names the field. The request refers to body, which must
 // not be changed afterwards.
 func (Chat) Parse(body []byte) (*chat.Request, *fault.Error) {
-	members, err := topLevel(body)
+	spans, err := topLevel(body)
 	if err != nil {
 		return nil, err
 	}
-	p := parser{req: &chat.Request{Dialect: chat.OpenAIChat, Choices: 1, Size: len(body)}, fields: make(map[string]gjson.Result, len(members))}
-	for _, m := range members {
-		p.fields[m.Name] = gjson.Parse(string(m.Value))
-		switch m.Name {
+	p := parser{req: &chat.Request{Dialect: chat.OpenAIChat, Choices: 1, Size: len(body)}, fields: make(map[string]gjson.Result, len(spans))}
+	text := string(body) // once: it may be megabytes
+	for _, m := range spans {
+		p.fields[m.name] = gjson.Parse(text[m.from:m.to])
+		switch m.name {
 		case "models", "fallback_models", "prefer":
 		default:
-			p.req.Members = append(p.req.Members, m)
+			p.req.Members = append(p.req.Members, chat.Member{Name: m.name, Value: body[m.from:m.to:m.to]})
 		}
 	}
 	for _, read := range []func(*parser){(*parser).models, (*parser).messages, (*parser).tools, (*parser).toolChoice, (*parser).format,
@@ -58,8 +59,14 @@ func (Chat) Parse(body []byte) (*chat.Request, *fault.Error) {
 	return p.req, nil
 }
 
-// topLevel cuts a body into the members of its object.
-func topLevel(body []byte) ([]chat.Member, *fault.Error) {
+// span is where the value of a member stands in a body.
+type span struct {
+	name     string
+	from, to int
+}
+
+// topLevel finds the members of a body's object.
+func topLevel(body []byte) ([]span, *fault.Error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, fault.Invalid("body", "the body is empty; a JSON object is expected")
 	}
@@ -70,7 +77,7 @@ func topLevel(body []byte) ([]chat.Member, *fault.Error) {
 	if dec.PeekKind() != '{' {
 		return nil, fault.Invalid("body", "the body must be one JSON object")
 	}
-	var members []chat.Member
+	var members []span
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, badJSON(err)
 	}
@@ -84,7 +91,8 @@ func topLevel(body []byte) ([]chat.Member, *fault.Error) {
 		if err != nil {
 			return nil, badJSON(err)
 		}
-		members = append(members, chat.Member{Name: key, Value: bytes.Clone(value)})
+		end := int(dec.InputOffset())
+		members = append(members, span{name: key, from: end - len(value), to: end})
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, badJSON(err)
