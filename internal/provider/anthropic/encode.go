@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"spillway/internal/chat"
 	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
 )
 
 const (
@@ -87,7 +87,7 @@ func encode(c provider.Call) (encoded, *refusal) {
 	if e.refused != nil {
 		return encoded{}, e.refused
 	}
-	body, err := json.Marshal(&e.out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	body, err := wire.JSON(&e.out)
 	if err != nil {
 		return encoded{}, &refusal{"body", "cannot be written as JSON"}
 	}

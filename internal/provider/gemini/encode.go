@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"spillway/internal/chat"
 	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
 )
 
 // unsigned stands for the signature of a call that has none, made by another provider or returned by a client that lost it:
@@ -35,7 +35,7 @@ type (
 		Parts []part `json:"parts"`
 	}
 	part struct {
-		Text      *string           `json:"text,omitzero"`
+		Text      *utf8Text         `json:"text,omitzero"`
 		Thought   bool              `json:"thought,omitzero"`
 		Inline    *inlineData       `json:"inlineData,omitzero"`
 		File      *fileData         `json:"fileData,omitzero"`
@@ -55,6 +55,12 @@ type (
 		Result jsontext.Value `json:"result"`
 	}
 )
+
+// utf8Text is a text that cannot be written when it is not UTF-8.
+type utf8Text string
+
+// MarshalJSON writes the text.
+func (t utf8Text) MarshalJSON() ([]byte, error) { return jsontext.AppendQuote(nil, string(t)) }
 
 // refusal is a parameter that cannot be put into Gemini's words without changing what the request means.
 type refusal struct{ param, why string }
@@ -82,7 +88,7 @@ func encode(c provider.Call) (body []byte, dropped []string, refused *refusal) {
 	if e.refused != nil {
 		return nil, nil, e.refused
 	}
-	body, err := json.Marshal(&e.body)
+	body, err := wire.JSON(&e.body)
 	if err != nil {
 		return nil, nil, &refusal{"body", "it cannot be written as JSON"}
 	}
@@ -156,14 +162,14 @@ func (e *encoder) said(at string, m *chat.Message) (parts []part) {
 		switch {
 		case t.Vendor != Vendor || t.Signature == "":
 		case t.Text == "":
-			signatures = append(signatures, part{Text: &t.Text, Signature: t.Signature})
+			signatures = append(signatures, part{Text: (*utf8Text)(&t.Text), Signature: t.Signature})
 		default:
-			parts = append(parts, part{Text: &t.Text, Thought: true, Signature: t.Signature})
+			parts = append(parts, part{Text: (*utf8Text)(&t.Text), Thought: true, Signature: t.Signature})
 		}
 	}
 	parts = append(parts, e.parts(at, m)...)
 	if m.Refusal != "" {
-		parts = append(parts, part{Text: &m.Refusal})
+		parts = append(parts, part{Text: (*utf8Text)(&m.Refusal)})
 	}
 	parts = append(parts, signatures...)
 	for i := range m.Calls {
@@ -182,7 +188,7 @@ func argumentsOf(text string) jsontext.Value {
 	if v := jsontext.Value(strings.TrimSpace(text)); v.Kind() == jsontext.KindBeginObject && v.IsValid() {
 		return v
 	}
-	v, _ := json.Marshal(map[string]string{"input": text}, jsontext.AllowInvalidUTF8(true)) // a map of strings
+	v, _ := wire.JSON(map[string]string{"input": text}) // a map of strings
 	return v
 }
 

@@ -36,7 +36,7 @@ func (e *encoder) parts(at string, m *chat.Message) (parts []part) {
 		switch p.Kind {
 		case chat.TextPart, chat.RefusalPart:
 			if p.Text != "" || (m.Role == chat.User && len(m.Parts) == 1) {
-				parts = append(parts, part{Text: &p.Text})
+				parts = append(parts, part{Text: (*utf8Text)(&p.Text)})
 			}
 		case chat.ImagePart:
 			parts = append(parts, e.image(at+".image_url", p))
