@@ -35,15 +35,18 @@ func build(ctx context.Context, folder string) (programs, error) {
 	return programs{gateway: in("gateway"), echo: in("echo"), upstream: in("upstream")}, nil
 }
 
-// configuration is the gateway's for the bench: one channel, and everything else as the contract's defaults have it.
+// configuration is the gateway's for the bench: channels and a key, and everything else as the contract's defaults have it.
 func configuration() ([]byte, error) {
 	type object = map[string]any
 	digest := sha256.Sum256([]byte(clientKey))
+	credentials := []object{{"alias": "only", "secret": "env:SIM_KEY"}}
 	return json.Marshal(object{
 		"version":   "bench",
 		"providers": []object{{"name": "upstream", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "sim"}},
-		"channels": []object{{"provider": "upstream", "models": []string{answer.Short, answer.Long, answer.Paced},
-			"credentials": []object{{"alias": "only", "secret": "env:SIM_KEY"}}}},
+		"channels": []object{
+			{"provider": "upstream", "models": []string{answer.Short, answer.Long, answer.Paced}, "credentials": credentials},
+			{"provider": "upstream", "models": []string{answer.Asked}, "upstream_stream": "as_client", "attempt_ms": 10000, "credentials": credentials},
+		},
 		"organizations": []object{{"name": "bench", "models": []string{"*"}}},
 		"keys":          []object{{"sha256": hex.EncodeToString(digest[:]), "alias": "bench", "organization": "bench"}},
 	})

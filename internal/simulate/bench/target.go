@@ -63,25 +63,30 @@ func (t *target) ask(ctx context.Context, request string) (resp *http.Response, 
 	return nil, sent, fmt.Errorf("asking %s: it stays busy", t.url)
 }
 
-var shortPlain, shortStream = requestOf(answer.Short, false), requestOf(answer.Short, true)
+var shortPlain, shortStream, asked = requestOf(answer.Short, false), requestOf(answer.Short, true), requestOf(answer.Asked, false)
 
 // plain is how long a plain answer takes to its last byte. The end of the answer is not waited for: it may be later where
 // no length was sent, and the front end holds it until the function asks for its next event, as Lambda does not.
-func (t *target) plain(ctx context.Context) (time.Duration, error) {
-	body, times, err := t.read(ctx, shortPlain, "")
+func (t *target) plain(ctx context.Context) (time.Duration, error) { return t.whole(ctx, shortPlain) }
+
+// asAsked is plain, of a model whose upstream call is plain as well.
+func (t *target) asAsked(ctx context.Context) (time.Duration, error) { return t.whole(ctx, asked) }
+
+func (t *target) whole(ctx context.Context, request string) (time.Duration, error) {
+	body, at, err := t.read(ctx, request, "")
 	if err == nil && !bytes.Contains(body, []byte(" spillway takes the flood")) {
 		err = fmt.Errorf("not the answer that the upstream gives: %s", body)
 	}
-	return times.last, err
+	return at.last, err
 }
 
 // firstContent is how long a stream takes to its first content; it is read to its end.
 func (t *target) firstContent(ctx context.Context) (time.Duration, error) {
-	body, times, err := t.read(ctx, shortStream, answer.FirstContent)
-	if err == nil && (times.mark == 0 || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n"))) {
+	body, at, err := t.read(ctx, shortStream, answer.FirstContent)
+	if err == nil && (at.mark == 0 || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n"))) {
 		err = fmt.Errorf("not the stream that the upstream gives: %s", body)
 	}
-	return times.mark, err
+	return at.mark, err
 }
 
 // times are how long after the request something came: the mark that was looked for, and the last byte.

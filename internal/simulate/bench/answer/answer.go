@@ -11,8 +11,10 @@ import (
 
 // The models. Each is named in full in a request for it, and none is a part of another.
 const (
-	// Short is an answer of a few words.
+	// Short is an answer of a few words. Asked is the same, and for the gateway a model whose calls stream only when its
+	// client does.
 	Short = "bench-short"
+	Asked = "bench-asked"
 	// Long is a stream of LongChunks chunks, as fast as they are taken.
 	Long = "bench-long"
 	// Paced is a stream of PacedChunks chunks, one every Pace.
