@@ -30,6 +30,10 @@ type reply struct {
 	usage  chat.Usage
 	calls  calls
 
+	shape   shape
+	textAt  int          // where the value of the last content stands in its frame
+	padding gjson.Result // of the last frame
+
 	content  bool // something that a user would see has been decoded
 	choices  choices
 	hasUsage bool // usage came with the last finish reason, or after it
@@ -133,6 +137,9 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if data == "" {
 		return nil, nil
 	}
+	if ev := r.again(data); ev != nil {
+		return ev, nil
+	}
 	if !valid(data) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errMalformed)
@@ -141,6 +148,7 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	}
 	r.event = chat.Event{Raw: data, Dialect: chat.OpenAIChat, Deltas: r.event.Deltas[:0]}
 	wasComplete, hadUsage := r.complete(), r.hasUsage
+	r.textAt, r.padding = 0, gjson.Result{}
 	if f := r.read(gjson.Parse(data), "delta"); f != nil {
 		return nil, f
 	}
@@ -149,6 +157,7 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if r.event.Content() {
 		r.content = true
 	}
+	r.shape.learn(data, &r.event, r.textAt, r.padding)
 	return &r.event, nil
 }
 
@@ -199,6 +208,8 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 			}
 		case "created":
 			r.event.Created = value.Int()
+		case "obfuscation":
+			r.padding = value
 		case "model":
 			r.event.Model = chat.ServedModel(value.String())
 		case "error":
@@ -377,7 +388,7 @@ func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
 // OpenAI's clients do not know.
 func (r *reply) readContent(d *chat.Delta, v gjson.Result) {
 	if !v.IsArray() {
-		d.Text = v.Str
+		d.Text, r.textAt = v.Str, v.Index
 		return
 	}
 	r.event.Rebuilt = true
