@@ -30,10 +30,6 @@ type reply struct {
 	usage  chat.Usage
 	calls  calls
 
-	shape   shape
-	textAt  int          // where the value of the last content stands in its frame
-	padding gjson.Result // of the last frame
-
 	content  bool // something that a user would see has been decoded
 	choices  choices
 	hasUsage bool // usage came with the last finish reason, or after it
@@ -137,9 +133,6 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if data == "" {
 		return nil, nil
 	}
-	if ev := r.again(data); ev != nil {
-		return ev, nil
-	}
 	if !valid(data) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errMalformed)
@@ -148,7 +141,6 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	}
 	r.event = chat.Event{Raw: data, Dialect: chat.OpenAIChat, Deltas: r.event.Deltas[:0]}
 	wasComplete, hadUsage := r.complete(), r.hasUsage
-	r.textAt, r.padding = 0, gjson.Result{}
 	if f := r.read(gjson.Parse(data), "delta"); f != nil {
 		return nil, f
 	}
@@ -157,7 +149,6 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if r.event.Content() {
 		r.content = true
 	}
-	r.shape.learn(data, &r.event, r.textAt, r.padding)
 	return &r.event, nil
 }
 
@@ -208,8 +199,6 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 			}
 		case "created":
 			r.event.Created = value.Int()
-		case "obfuscation":
-			r.padding = value
 		case "model":
 			r.event.Model = chat.ServedModel(value.String())
 		case "error":
@@ -388,7 +377,7 @@ func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
 // OpenAI's clients do not know.
 func (r *reply) readContent(d *chat.Delta, v gjson.Result) {
 	if !v.IsArray() {
-		d.Text, r.textAt = v.Str, v.Index
+		d.Text = v.Str
 		return
 	}
 	r.event.Rebuilt = true
