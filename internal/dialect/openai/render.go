@@ -368,7 +368,11 @@ func appendExtras(b []byte, a *chat.Answer) []byte {
 	if a.Frame == "" || a.Dialect != chat.OpenAIChat {
 		return b
 	}
-	gjson.Parse(oneLine(a.Frame)).ForEach(func(key, value gjson.Result) bool {
+	frame := gjson.Parse(oneLine(a.Frame))
+	if !frame.IsObject() {
+		return b // some servers begin with something else, which has no members
+	}
+	frame.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id", "object", "created", "model", "choices", "usage", "error", "obfuscation":
 			return true

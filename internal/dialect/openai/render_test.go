@@ -217,6 +217,8 @@ func TestAPlainAnswerIsRendered(t *testing.T) {
 			Choices: []chat.AnswerChoice{{Text: "", Finish: chat.FinishStop}}},
 			`{"id":"chatcmpl-1","object":"chat.completion","created":5,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"stop"}],
 			"system_fingerprint":"fp","service_tier":"flex"}`},
+		"a first frame that is no object says nothing of the whole": {chat.Answer{Dialect: chat.OpenAIChat, Frame: `[1,{"a":2}]`, Choices: []chat.AnswerChoice{{Text: "a", Finish: chat.FinishStop}}},
+			`{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":"a","refusal":null},"logprobs":null,"finish_reason":"stop"}]}`},
 		"a call's signature goes with it": {chat.Answer{Choices: []chat.AnswerChoice{{Finish: chat.FinishToolCalls, Calls: []chat.ToolCall{{ID: "c1", Name: "f", Arguments: `{}`, Signature: `c"2`}}}}},
 			`{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"served-1","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[
 			{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c\"2"}}}]},"logprobs":null,"finish_reason":"tool_calls"}]}`},

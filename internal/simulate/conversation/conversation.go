@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +31,11 @@ import (
 //	usage     the usage that must be known in the end; absent: none
 //	info      the provider's request id, the parameters left out, the frames skipped; absent: none of them
 //	failure   what the failure must say; absent: the answer is whole
+//	client    what the client gets, from the whole gateway: status, media type and the headers that it acts on, a blank
+//	          line, the body
+//	client, streamed
+//	          the same if it asks for a stream and for usage; absent: the same bytes, or the request says already whether
+//	          it wants a stream, or the upstream call does not stream
 //
 // Conversations in testdata/clean end whole, those in testdata/failures do not.
 type Conversation struct {
@@ -97,6 +103,17 @@ func (c *Conversation) Body() string { return c.section("request") }
 func (c *Conversation) Request(t testing.TB) *chat.Request {
 	t.Helper()
 	return Parse(t, c.section("request"))
+}
+
+// streamed is the client's body with the wish for a stream and for usage; false where that would be no other conversation.
+func (c *Conversation) streamed(t testing.TB) (string, bool) {
+	t.Helper()
+	said := func(m chat.Member) bool { return m.Name == "stream" || m.Name == "stream_options" }
+	if slices.ContainsFunc(c.Request(t).Members, said) || c.Channel(t).Plain {
+		return "", false
+	}
+	_, rest, _ := strings.Cut(c.section("request"), "{")
+	return `{"stream":true,"stream_options":{"include_usage":true},` + rest, true
 }
 
 // Parse reads a client's body.

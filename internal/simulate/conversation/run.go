@@ -42,15 +42,18 @@ func (a Adapter) Run(t *testing.T, update bool) {
 			far := &Upstream{Reply: c.Reply(t)}
 			s := c.Channel(t)
 			got := Follow(t, a.New(Serve(t, far)), a.Call(req, s))
+			plain, streamed := a.clients(t, c, far.Body)
 
 			if update {
-				c.write(t, far.Body, got)
+				c.write(t, far.Body, got, plain, streamed)
 			}
 			assert.Equal(t, untouched, req, "the request was changed")
 			assert.Equal(t, c.section("events"), lines(got.Events))
 			assert.Equal(t, c.section("usage"), describeUsage(got.Usage))
 			assert.Equal(t, c.section("info"), describeInfo(got.Info))
 			assert.Equal(t, c.section("failure"), describeFailure(got.Failure))
+			assert.Equal(t, c.section("client"), plain)
+			assert.Equal(t, c.section("client, streamed"), streamed)
 			assert.Equal(t, strings.HasPrefix(name, "failures/"), got.Failure != nil, "the conversation is in the wrong folder")
 			if c.section("upstream") == "" {
 				assert.Empty(t, far.Calls, "there must be no call")
@@ -61,6 +64,30 @@ func (a Adapter) Run(t *testing.T, update bool) {
 			a.Check(t, far.Calls[0], s)
 		})
 	}
+}
+
+// clients are what a client gets that asks as the conversation does, and what it gets that asks for a stream; empty where
+// that is the same. The provider must get the same body, once, whichever asks.
+func (a Adapter) clients(t *testing.T, c *Conversation, upstream []byte) (plain, streamed string) {
+	t.Helper()
+	ask := func(body string) string {
+		far := &Upstream{Reply: c.Reply(t)}
+		got := a.serve(t, body, c.Channel(t), far)
+		if len(upstream) == 0 {
+			assert.Empty(t, far.Calls, "there must be no call")
+		} else if assert.Len(t, far.Calls, 1, "one call and no other") {
+			assert.JSONEq(t, string(upstream), string(far.Body))
+		}
+		return got.text()
+	}
+	plain = ask(c.section("request"))
+	if body, other := c.streamed(t); other {
+		streamed = ask(body)
+	}
+	if streamed == plain {
+		streamed = ""
+	}
+	return plain, streamed
 }
 
 // RunCut asserts that the outcome of no conversation depends on how the bytes of its reply arrive.
@@ -85,7 +112,7 @@ func (a Adapter) RunCut(t *testing.T) {
 }
 
 // write puts what was seen into the file.
-func (c *Conversation) write(t *testing.T, body []byte, got Outcome) {
+func (c *Conversation) write(t *testing.T, body []byte, got Outcome, plain, streamed string) {
 	t.Helper()
 	var pretty bytes.Buffer
 	if len(body) > 0 {
@@ -94,9 +121,9 @@ func (c *Conversation) write(t *testing.T, body []byte, got Outcome) {
 	}
 	seen := []txtar.File{{Name: "upstream", Data: pretty.Bytes()}, {Name: "events", Data: []byte(lines(got.Events))},
 		{Name: "usage", Data: []byte(describeUsage(got.Usage))}, {Name: "info", Data: []byte(describeInfo(got.Info))},
-		{Name: "failure", Data: []byte(describeFailure(got.Failure))}}
+		{Name: "failure", Data: []byte(describeFailure(got.Failure))}, {Name: "client", Data: []byte(plain)}, {Name: "client, streamed", Data: []byte(streamed)}}
 	var files []txtar.File
-	for _, name := range []string{"channel", "request", "upstream", "reply", "reply, cut", "events", "usage", "info", "failure"} {
+	for _, name := range []string{"channel", "request", "upstream", "reply", "reply, cut", "events", "usage", "info", "failure", "client", "client, streamed"} {
 		for _, f := range append(seen, c.archive.Files...) {
 			if f.Name == name && len(f.Data) > 0 {
 				files = append(files, f)
