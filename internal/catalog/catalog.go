@@ -84,23 +84,60 @@ type Feature string
 
 // The features. A channel lists those that it lacks under `cannot`.
 const (
-	Tools       Feature = "tools"
-	ForcedTool  Feature = "forced_tool"
-	CustomTools Feature = "custom_tools"
-	Images      Feature = "images"
-	Audio       Feature = "audio"
-	Files       Feature = "files"
-	JSONSchema  Feature = "json_schema"
-	JSONObject  Feature = "json_object"
-	Choices     Feature = "n"
-	LogProbs    Feature = "logprobs"
-	LogitBias   Feature = "logit_bias"
-	Prefill     Feature = "prefill"
-	Streaming   Feature = "stream"
+	// Tools: functions that may be called, or calls in the history. ForcedTool: one of them must be called.
+	Tools      Feature = "tools"
+	ForcedTool Feature = "forced_tool"
+	// AllowedTools: a choice of some of the tools that are given. CustomTools: tools that take free text.
+	AllowedTools Feature = "allowed_tools"
+	CustomTools  Feature = "custom_tools"
+	// ToolsNoneWithHistory: tools that must not be called, although the history calls some.
+	ToolsNoneWithHistory Feature = "tool_choice_none_with_history"
+	// Functions: the functions and function_call of before there were tools.
+	Functions Feature = "functions"
+	// WebSearch: the provider's own search.
+	WebSearch Feature = "web_search"
+
+	Images Feature = "images"
+	// RemoteImages is not needed of a channel: where it is lacking, the gateway fetches the images.
+	RemoteImages Feature = "remote_images"
+	Audio        Feature = "audio"
+	AudioOut     Feature = "audio_out"
+	Files        Feature = "files"
+	// FileIDs: files that the provider keeps, by their ids. RemoteFiles: files by their addresses.
+	FileIDs     Feature = "file_ids"
+	RemoteFiles Feature = "remote_files"
+
+	JSONSchema Feature = "json_schema"
+	JSONObject Feature = "json_object"
+	// SchemaWithTools: either of the two beside tools.
+	SchemaWithTools Feature = "schema_with_tools"
+
+	Choices   Feature = "n"
+	LogProbs  Feature = "logprobs"
+	LogitBias Feature = "logit_bias"
+	// Penalties: a frequency_penalty or presence_penalty other than 0.
+	Penalties Feature = "penalties"
+	Stop      Feature = "stop"
+	// BlankStop: a stop sequence of white space alone.
+	BlankStop Feature = "blank_stop"
+	Prefill   Feature = "prefill"
+	Streaming Feature = "stream"
 )
 
-var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, CustomTools: true, Images: true, Audio: true, Files: true,
-	JSONSchema: true, JSONObject: true, Choices: true, LogProbs: true, LogitBias: true, Prefill: true, Streaming: true}
+var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, AllowedTools: true, CustomTools: true, ToolsNoneWithHistory: true, Functions: true,
+	WebSearch: true, Images: true, RemoteImages: true, Audio: true, AudioOut: true, Files: true, FileIDs: true, RemoteFiles: true,
+	JSONSchema: true, JSONObject: true, SchemaWithTools: true, Choices: true, LogProbs: true, LogitBias: true, Penalties: true, Stop: true,
+	BlankStop: true, Prefill: true, Streaming: true}
+
+// Responses says which requests a model of OpenAI's takes through the Responses API alone. The zero value is none.
+type Responses string
+
+// The uses of the Responses API. A configuration calls the zero value "never".
+const (
+	ResponsesNever     Responses = ""
+	ResponsesWithTools Responses = "with_tools"
+	ResponsesAlways    Responses = "always"
+)
 
 // Capabilities say what a channel's model can serve.
 type Capabilities struct {
@@ -115,6 +152,8 @@ type Capabilities struct {
 	// OutputField names the output limit in this model's dialect: max_completion_tokens or max_tokens. Empty: as the
 	// client wrote it.
 	OutputField string
+	// Responses says which requests must go through the Responses API.
+	Responses Responses
 }
 
 // Lacks reports whether the channel lacks a feature.
@@ -125,6 +164,12 @@ func (c Capabilities) Lacks(f Feature) bool {
 		}
 	}
 	return false
+}
+
+// ByResponses reports whether a request must go through the Responses API. With tools also means with the effort max,
+// which only that API has.
+func (c Capabilities) ByResponses(r *chat.Request) bool {
+	return c.Responses == ResponsesAlways || c.Responses == ResponsesWithTools && (len(r.Tools) > 0 || r.Effort == "max")
 }
 
 // Timing holds a channel's own limits; 0 means the contract's default.

@@ -58,6 +58,7 @@ type fileChannel struct {
 	Context     int64     `json:"context" min:"0" max:"100000000" default:"0" doc:"The model's context in tokens. 0: not declared, no limit is assumed."`
 	MaxOutput   int64     `json:"max_output" min:"0" max:"100000000" default:"0" doc:"The longest output in tokens. 0: not declared, no limit is assumed."`
 	OutputField string    `json:"output_field" oneof:"max_tokens max_completion_tokens" doc:"What this model calls the output limit. Default: as the client wrote it."`
+	Responses   string    `json:"responses" oneof:"never with_tools always" default:"never" doc:"Which requests a model of OpenAI's takes through the Responses API alone. with_tools: those with tools or the effort max."`
 
 	FirstContentMS int64  `json:"first_content_ms" min:"0" max:"900000" doc:"How long the first content may take while another candidate is left. Default: 10 seconds, and one more for every 8000 tokens of input. Give a reasoning model a minute."`
 	StallMS        int64  `json:"stall_ms" min:"0" max:"900000" default:"20000" doc:"The longest gap between contents of an answer that is not committed yet, while another candidate is left."`

@@ -153,7 +153,7 @@ func (l *loader) channels(at Path, c fileChannel) {
 	for i, m := range c.Models {
 		ch := &Channel{Name: c.Name, Provider: p, Model: chat.RoutedModel(m), Region: c.Region, Priority: c.Priority, Weight: weight(c.Weight),
 			Credentials:    credentials,
-			Capabilities:   Capabilities{Cannot: c.Cannot, Drops: c.Drops, Context: c.Context, MaxOutput: c.MaxOutput, OutputField: c.OutputField},
+			Capabilities:   Capabilities{Cannot: c.Cannot, Drops: c.Drops, Context: c.Context, MaxOutput: c.MaxOutput, OutputField: c.OutputField, Responses: Responses(strings.TrimPrefix(c.Responses, "never"))},
 			Timing:         Timing{FirstContent: ms(c.FirstContentMS), Stall: ms(c.StallMS), Attempt: ms(c.AttemptMS)},
 			StreamAsClient: c.UpstreamStream == "as_client", BYOKOnly: c.BYOKOnly}
 		if ch.Name == "" || len(c.Models) > 1 {
