@@ -39,8 +39,13 @@ func checkCall(t *testing.T, r *http.Request, s conversation.Channel) {
 	for name, value := range s.Query {
 		assert.Equal(t, value, r.URL.Query().Get(name))
 	}
-	want := http.Header{"Authorization": {"Bearer " + conversation.Key}, "Content-Type": {"application/json"}, "User-Agent": {"spillway"},
+	want := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"spillway"},
 		"Accept": {"text/event-stream"}, "Content-Length": r.Header["Content-Length"]}
+	if s.Vendor == "azure" {
+		want.Set("Api-Key", conversation.Key)
+	} else {
+		want.Set("Authorization", "Bearer "+conversation.Key)
+	}
 	if s.Plain {
 		want.Set("Accept", "application/json")
 	}

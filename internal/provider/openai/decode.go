@@ -208,8 +208,7 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 			r.readUsage(value)
 		case "x_groq":
 			answers = true
-			r.readUsage(value.Get("usage"))
-			if e := value.Get("error"); isError(e) {
+			if e := r.readGroq(value); isError(e) {
 				failed = e
 			}
 		case "choices":
@@ -390,18 +389,14 @@ func (r *reply) readContent(d *chat.Delta, v gjson.Result) {
 	})
 }
 
-func (r *reply) readUsage(u gjson.Result) {
-	if !u.IsObject() {
-		return
+// readGroq reads Groq's own member: its id of the call, the usage of a stream, and an error, which is returned. In a plain
+// answer its usage counts the hardware's caches, and not what is billed.
+func (r *reply) readGroq(v gjson.Result) (failed gjson.Result) {
+	if r.info.RequestID == "" {
+		r.info.RequestID = v.Get("id").Str
 	}
-	count := func(path string) int64 { return max(u.Get(path).Int(), 0) }
-	r.usage = chat.Usage{Prompt: count("prompt_tokens"), Completion: count("completion_tokens"),
-		Cached:     max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")), // the latter is DeepSeek's
-		CacheWrite: count("prompt_tokens_details.cache_write_tokens"),
-		Reasoning:  count("completion_tokens_details.reasoning_tokens"),
-		Raw:        u.Raw, RawDialect: chat.OpenAIChat}
-	if r.usage.Reasoning > 0 && count("total_tokens") == r.usage.Total()+r.usage.Reasoning {
-		r.usage.Completion += r.usage.Reasoning // xAI counts reasoning beside the completion
+	if usage := v.Get("usage"); usage.Get("prompt_tokens").Exists() {
+		r.readUsage(usage)
 	}
-	r.event.Usage = &r.usage
+	return v.Get("error")
 }

@@ -52,7 +52,11 @@ func headers(c provider.Call) http.Header {
 		h.Set(name, value)
 	}
 	wire.Finish(h, c)
-	h.Set("Authorization", "Bearer "+c.Credential.Secret.Reveal())
+	if own := dialectOf(c.Channel.Provider.Vendor).keyHeader; own != "" {
+		h.Set(own, c.Credential.Secret.Reveal())
+	} else {
+		h.Set("Authorization", "Bearer "+c.Credential.Secret.Reveal())
+	}
 	return h
 }
 
