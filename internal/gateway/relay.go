@@ -14,6 +14,7 @@ import (
 // left ends the upstream call.
 func (g *Gateway) relay(j *journey, f *found, out *outlet) {
 	if f.answer != nil && !j.req.Stream {
+		f.answer.Usage = f.used() // what the provider did not count is estimated, as in a stream
 		j.delivered(out.whole(f.answer))
 		return
 	}

@@ -332,17 +332,23 @@ func (Chat) AppendAnswer(b []byte, a *chat.Answer, h dialect.Head) []byte {
 	return append(appendExtras(b, a), '}')
 }
 
-// passAnswerOn writes a plain answer of the same dialect member by member.
+// passAnswerOn writes a plain answer of the same dialect member by member. Usage that the provider left out is added.
 func passAnswerOn(b []byte, a *chat.Answer, h dialect.Head) []byte {
 	b = appendAnswerHead(b, a, h)
+	counted := false
 	gjson.Parse(oneLine(a.Raw)).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "id", "object", "created", "model", "error":
+		switch {
+		case key.Str == "usage" && !value.IsObject():
+		case key.Str == "id", key.Str == "object", key.Str == "created", key.Str == "model", key.Str == "error":
 		default:
+			counted = counted || key.Str == "usage"
 			b = append(appendRawName(b, key), value.Raw...)
 		}
 		return true
 	})
+	if !counted && a.Usage != nil {
+		b = appendUsage(append(b, `,"usage":`...), *a.Usage)
+	}
 	return append(b, '}')
 }
 
@@ -473,6 +479,10 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, u.Total(), 10)
 	b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 	b = strconv.AppendInt(b, u.Cached, 10)
+	if u.CacheWrite > 0 {
+		b = append(b, `,"cache_write_tokens":`...)
+		b = strconv.AppendInt(b, u.CacheWrite, 10)
+	}
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, u.Reasoning, 10)
 	b = append(b, '}')

@@ -216,7 +216,11 @@ func (r *reply) finish() error {
 	if r.reason == "tool_use" && r.blocks.answered {
 		d.Native = "" // the client knows nothing of that tool
 	}
-	d.Refusal += r.refusal
+	if r.refusal != "" {
+		d.Refusal += r.refusal
+		told := r.usage.told
+		r.event.Usage = &told // these words come after the count, and cost nothing
+	}
 	r.done = true
 	return nil
 }
