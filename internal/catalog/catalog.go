@@ -222,6 +222,9 @@ type Route struct {
 	FallbackOnAny            bool
 	// RetrySilence and RetryStream500 choose one more call of the same candidate where the default is the next one.
 	RetrySilence, RetryStream500 bool
+	// RetryTruncated makes structured output that its token limit cut off a broken contract, and has it asked for once more
+	// with a larger limit.
+	RetryTruncated bool
 	// FullJitter draws the backoff from zero to its full length, instead of ± 50 %.
 	FullJitter bool
 

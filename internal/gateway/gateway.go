@@ -162,7 +162,9 @@ type journey struct {
 	candidates []candidate
 	passed     []passed
 	progress   retry.Progress
-	tried      []fault.Tried
+	// output is the limit of the output in tokens once it has been raised; 0: the client's own holds.
+	output int64
+	tried  []fault.Tried
 	// lastTried is the candidate of the last entry of tried.
 	lastTried *candidate
 	// soonest is the earliest moment that a provider named for coming back; zero: none did.

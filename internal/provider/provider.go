@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 
 	"spillway/internal/catalog"
@@ -16,6 +17,8 @@ type Call struct {
 	Request    *chat.Request
 	Channel    *catalog.Channel
 	Credential *catalog.Credential
+	// MaxTokens bounds the output in place of the request's own bound; 0: the request's. OutputLimit is the one that holds.
+	MaxTokens int64
 	// Stream says whether the upstream call streams, which is independent of the client's wish.
 	Stream bool
 	// Fresh demands a connection that has carried no request before.
@@ -25,6 +28,9 @@ type Call struct {
 	// Headers are the client's headers that may go upstream, by canonical name.
 	Headers map[string]string
 }
+
+// OutputLimit bounds the output of this call, in tokens; 0: nobody set a bound.
+func (c Call) OutputLimit() int64 { return cmp.Or(c.MaxTokens, c.Request.MaxTokens) }
 
 // Provider speaks one upstream wire format.
 //

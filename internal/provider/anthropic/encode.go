@@ -79,6 +79,9 @@ func encode(c provider.Call) (encoded, *refusal) {
 	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), model: modelOf(c.Channel.Model),
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
+	if c.MaxTokens > 0 {
+		e.req.MaxTokens = min(c.MaxTokens, max(e.model.output, e.req.MaxTokens)) // a client may know of more than we do
+	}
 	e.out.MaxTokens = limit(e.req.MaxTokens, c.Channel.Capabilities.MaxOutput)
 	for _, write := range []func(){e.messages, e.tools, e.choice, e.format, e.effort, e.sampling, e.stops, e.user} {
 		write()
