@@ -171,7 +171,7 @@ func (e *encoder) streamOptions() {
 		options += `,"include_obfuscation":false`
 	}
 	for _, m := range e.Request.Members {
-		if m.Name != "stream_options" {
+		if m.Name != "stream_options" || isNull(m.Value) {
 			continue
 		}
 		gjson.ParseBytes(m.Value).ForEach(func(key, value gjson.Result) bool {
