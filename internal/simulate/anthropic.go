@@ -69,11 +69,11 @@ func (anthropic) failed(a answer, f failure) draft {
 	return draft{open: []frame{{name: "error", data: string(body)}}, plain: string(body)}
 }
 
-// empty ends its turn without a block.
+// empty has neither a block nor a reason why it stopped. With a reason it would be an
+// answer: a turn that ends with nothing to say.
 func (anthropic) empty(a answer) draft {
-	a.thinking, a.text, a.calls, a.cut = nil, nil, nil, false
 	w := messageWriter{answer: a}
-	return draft{open: []frame{w.started()}, finish: []frame{w.delta()}, done: []frame{w.stopped()}, plain: w.plain()}
+	return draft{open: []frame{w.started()}, done: []frame{w.stopped()}, plain: string(w.message(list(), nil, w.usage(0, 0)))}
 }
 
 func (anthropic) answer(a answer) draft {
@@ -154,8 +154,12 @@ func (w messageWriter) toolUse(k int, call calling) block {
 }
 
 func (w messageWriter) started() frame {
-	return w.event("message_start", "message", w.message(list(), nil, object("input_tokens", w.promptTokens, "cache_creation_input_tokens", 0,
-		"cache_read_input_tokens", 0, "output_tokens", 1, "service_tier", "standard")))
+	return w.event("message_start", "message", w.message(list(), nil, w.usage(1, 0)))
+}
+
+func (w messageWriter) usage(output, thinking int) json.RawMessage {
+	return object("input_tokens", w.promptTokens, "cache_creation_input_tokens", 0, "cache_read_input_tokens", 0,
+		"output_tokens", output, "output_tokens_details", object("thinking_tokens", thinking), "service_tier", "standard")
 }
 
 func (w messageWriter) delta() frame {
@@ -171,15 +175,11 @@ func (w messageWriter) message(content []json.RawMessage, reason any, usage json
 }
 
 func (w messageWriter) plain() string {
-	content := list()
-	if w.tokens() > 0 || len(w.calls) > 0 {
-		for _, b := range w.blocks() {
-			content = append(content, b.whole)
-		}
+	var content []json.RawMessage
+	for _, b := range w.blocks() {
+		content = append(content, b.whole)
 	}
-	return string(w.message(content, w.reason(), object("input_tokens", w.promptTokens, "cache_creation_input_tokens", 0,
-		"cache_read_input_tokens", 0, "output_tokens", w.tokens(), "output_tokens_details", object("thinking_tokens", len(w.thinking)),
-		"service_tier", "standard")))
+	return string(w.message(content, w.reason(), w.usage(w.tokens(), len(w.thinking))))
 }
 
 func (w messageWriter) reason() string {
