@@ -177,3 +177,26 @@ func TestATruncatedAnswerIsRecorded(t *testing.T) {
 			assert.Equal(t, 2, o.of("request_finished")[0].Completion, "the client is charged for the answering call alone")
 		}}})
 }
+
+// TestATruncatedCallIsNoFailureOfTheProvider: a client that sets its limit too low for its tools opens no circuit, on
+// whatever route.
+func TestATruncatedCallIsNoFailureOfTheProvider(t *testing.T) {
+	for name, s := range map[string]settings{"passed on": {}, "asked for again": {route: `"truncated": "retry"`}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, s, func(t *testing.T, w *world) {
+				for range 8 { // fewer than the retry quota holds
+					calls := one(alpha.asks(`{"x":`, "length"))
+					if s.route != "" {
+						calls = append(calls, calls[0])
+					}
+					w.provider.Script("a-1", calls...)
+					o := w.do(t, request{body: row{model: "alone", more: strictTool + `,"max_tokens":5`}.body()})
+					assert.Empty(t, w.provider.Unexpected())
+					assert.Equal(t, 502, o.status)
+					assert.Equal(t, "contract_violation", gjson.Get(o.body, "error.class").Str)
+					assert.NotContains(t, o.raw, "circuit_transition")
+				}
+			})
+		})
+	}
+}
