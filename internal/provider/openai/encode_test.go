@@ -153,8 +153,9 @@ func TestAVendorGetsMessagesThatItTakes(t *testing.T) {
 		vendor, messages, want string
 		dropped                []string
 	}{
-		"OpenAI gets them as written":        {"openai", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, nil},
-		"so does a server that nobody knows": {"generic", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, nil},
+		"OpenAI gets them as written, but for reasoning that no model of its own showed": {"openai", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user,
+			`{"role":"developer","content":"d","name":"n"},` + `{"role":"assistant","content":"a","refusal":null,"annotations":[],"audio":null}` + `,` + user, nil},
+		"a server that nobody knows gets them as written": {"generic", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, nil},
 
 		"Mistral takes no echo of an answer": {"mistral", user + `,` + answered + `,` + user, user + `,{"role":"assistant","content":"a"},` + user, nil},
 		"Mistral takes neither name nor developer": {"mistral", `{"role":"developer","content":"d"},{"role":"user","content":"x","name":"n"},{"role":"user","content":"x","name":"m"}`,

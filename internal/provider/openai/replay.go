@@ -14,7 +14,7 @@ import (
 // some servers refuse a member that they do not know. OpenRouter passes reasoning on to whose it is; Google's own OpenAI
 // endpoint takes its signatures.
 func (e *encoder) messages(written []byte) []byte {
-	if !e.dialect.editsMessages() && !slices.ContainsFunc(e.Request.Messages, carries) {
+	if !e.dialect.editsMessages(written) && !slices.ContainsFunc(e.Request.Messages, carries) {
 		return written
 	}
 	b := append(make([]byte, 0, len(written)), '[')
