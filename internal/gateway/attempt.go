@@ -78,7 +78,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		if f != nil {
 			return f, nil
 		}
-		if failure == nil { // it cannot take the request, or somebody else's probe is on its way: passed over at no cost
+		if failure == nil { // it cannot take the request as it is, or somebody else's probe is on its way: passed over at no cost
 			if at++; at >= len(j.candidates) {
 				return nil, g.exhausted(j)
 			}
@@ -125,6 +125,9 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		failure = r.Failure(cand.Channel.Provider.Kind, time.Now())
 		g.remember(j, cand, failure)
 		return nil, failure, true
+	}
+	if ended, ready := g.fetchFor(ctx, j, cand); !ready {
+		return nil, ended, false
 	}
 	permit := g.Health.Admit(time.Now(), cand.key(), j.limits.FirstContent(j.turn(at)))
 	if !permit.Allowed {
@@ -179,7 +182,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	}
 	adapter := g.Providers[cand.Channel.Provider.Kind]
 	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, MaxTokens: j.outputOf(cand), Stream: stream,
-		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream})
+		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream, Fetched: j.fetched.contents})
 	if err != nil {
 		f.dog.stop()
 		cancel(nil)

@@ -64,6 +64,7 @@ type encoded struct {
 // encoder writes one request. The first refusal counts.
 type encoder struct {
 	req        chat.Request // without what the channel drops
+	fetched    map[string]provider.Content
 	model      model
 	out        request
 	ids        map[string]string // ids of tool calls as the API takes them
@@ -76,7 +77,7 @@ type encoder struct {
 
 // encode writes the upstream body from the canonical request, which it does not touch.
 func encode(c provider.Call) (encoded, *refusal) {
-	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), model: modelOf(c.Channel.Model),
+	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model),
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
 	if c.MaxTokens > 0 {
