@@ -56,7 +56,8 @@ type Channel struct {
 	Query       map[string]string `json:"query"`
 	// Client are the client's headers that may go upstream.
 	Client map[string]string `json:"client"`
-	// Fetched is what the gateway has read of the request's addresses.
+	Cannot []catalog.Feature `json:"cannot"`
+	// Fetched is what stands at the request's addresses for a gateway that fetches.
 	Fetched map[string]provider.Content `json:"fetched"`
 }
 
@@ -174,5 +175,5 @@ func (a Adapter) Call(req *chat.Request, s Channel) provider.Call {
 	}
 	return provider.Call{Request: req, Stream: !s.Plain, Headers: s.Client, Fetched: s.Fetched, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(Key)},
 		Channel: &catalog.Channel{Name: "acme/" + model, Model: chat.RoutedModel(model), Provider: &p,
-			Capabilities: catalog.Capabilities{Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
+			Capabilities: catalog.Capabilities{Cannot: s.Cannot, Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
 }
