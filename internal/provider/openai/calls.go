@@ -30,7 +30,8 @@ type callSeen struct {
 func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 	value.ForEach(func(_, c gjson.Result) bool {
 		arguments := c.Get("function.arguments")
-		t := chat.ToolDelta{ID: c.Get("id").String(), Name: c.Get("function.name").String(), Arguments: argumentsOf(arguments)}
+		t := chat.ToolDelta{ID: c.Get("id").String(), Name: c.Get("function.name").String(), Arguments: argumentsOf(arguments),
+			Signature: c.Get("extra_content.google.thought_signature").Str}
 		if custom := c.Get("custom"); custom.Exists() {
 			t.Custom = true
 			t.Name, t.Arguments = custom.Get("name").String(), custom.Get("input").String()
