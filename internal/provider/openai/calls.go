@@ -125,6 +125,11 @@ func (c *calls) unique(choice int, t *chat.ToolDelta, answer string) string {
 	return id
 }
 
+// made reports whether a choice has called a tool.
+func (c *calls) made(choice int) bool {
+	return slices.ContainsFunc(c.seen, func(s callSeen) bool { return s.choice == choice })
+}
+
 // close adds the arguments {} for the calls of a choice that ends without any, and reports whether there was one.
 func (c *calls) close(d *chat.Delta) (changed bool) {
 	for i := range c.seen {

@@ -24,10 +24,14 @@ type flavour struct {
 	usage string
 	// wholeCalls come in one delta, without an index where bare is set.
 	wholeCalls, bare bool
+	// stops: says stop also where tools were called.
+	stops bool
 	// first is a frame before all others.
 	first string
 	// beside: reasoning is counted beside the completion.
 	beside bool
+	// details: reasoning comes as signed blocks too.
+	details bool
 	// extra are members that every frame's choice has of the vendor's own.
 	extra object
 }
@@ -39,9 +43,9 @@ var flavours = map[string]flavour{
 	"groq":       {reasoning: "reasoning", usage: "x_groq", wholeCalls: true},
 	"deepseek":   {reasoning: "reasoning_content", usage: "last"},
 	"xai":        {reasoning: "reasoning_content", usage: "every", wholeCalls: true, beside: true},
-	"openrouter": {reasoning: "reasoning", usage: "chunk", extra: object{"native_finish_reason": nil}},
+	"openrouter": {reasoning: "reasoning", usage: "chunk", details: true, extra: object{"native_finish_reason": nil}},
 	"together":   {usage: "last"},
-	"gemini":     {usage: "every", wholeCalls: true},
+	"gemini":     {usage: "every", wholeCalls: true, stops: true},
 	"generic":    {reasoning: "reasoning_content", usage: "chunk", wholeCalls: true, bare: true},
 }
 
@@ -62,12 +66,18 @@ func drawSaid(t *rapid.T, f flavour) said {
 	for range rapid.IntRange(0, 3).Draw(t, "calls") {
 		s.calls, s.finish = append(s.calls, fmt.Sprintf(`{"a":%d}`, rapid.IntRange(0, 1e6).Draw(t, "argument"))), "tool_calls"
 	}
+	if f.stops && len(s.calls) > 0 {
+		s.finish = "stop"
+	}
 	return s
 }
 
 // content are the members of a message or a delta for a piece of reasoning and a piece of text.
 func (f flavour) content(thought, text string) object {
 	m := object{}
+	if f.details && thought != "" {
+		m["reasoning_details"] = []object{{"type": "reasoning.text", "text": thought, "format": "anthropic-claude-v1", "index": 0}}
+	}
 	switch {
 	case f.reasoning == "parts" && thought != "":
 		m["content"] = []object{{"type": "thinking", "thinking": []object{{"type": "text", "text": thought}}}, {"type": "text", "text": text}}
@@ -96,6 +106,9 @@ func call(i int, arguments string) object {
 func (f flavour) plain(t *rapid.T, s said) string {
 	m := f.content(s.thought, s.text)
 	m["role"] = "assistant"
+	if details, ok := m["reasoning_details"].([]object); ok {
+		details[0]["signature"] = "c2ln"
+	}
 	if len(s.calls) > 0 {
 		calls := make([]object, len(s.calls))
 		for i, arguments := range s.calls {
@@ -130,6 +143,9 @@ func (f flavour) stream(t *rapid.T, s said) string {
 	}
 	for _, piece := range pieces(t, s.thought) {
 		delta(f.content(piece, ""))
+	}
+	if f.details && s.thought != "" {
+		delta(object{"reasoning_details": []object{{"type": "reasoning.text", "signature": "c2ln", "format": "anthropic-claude-v1", "index": 0}}})
 	}
 	for _, piece := range pieces(t, s.text) {
 		delta(f.content("", piece))
@@ -189,8 +205,12 @@ func TestAStreamedAnswerEqualsThePlainOne(t *testing.T) {
 				many := adapter.Replay(t, streamed(f.stream(rt, s)), adapter.Call(hello(t), conversation.Channel{Vendor: vendor}), func(int) int { return size })
 				require.Nil(rt, one.Failure)
 				require.Nil(rt, many.Failure)
+				require.Equal(rt, len(s.calls) > 0, one.Answer.Choices[0].Finish == chat.FinishToolCalls)
 				require.Equal(rt, s.thought, one.Answer.Choices[0].Reasoning)
 				require.Equal(rt, int64(s.completion+len(s.thought)), one.Answer.Usage.Completion)
+				if f.details && s.thought != "" {
+					require.Equal(rt, []chat.Thinking{{Vendor: "anthropic", Text: s.thought, Signature: "c2ln"}}, many.Answer.Choices[0].Thinking)
+				}
 				for _, a := range []*chat.Answer{one.Answer, many.Answer} {
 					a.Raw, a.Frame, a.Dialect = "", "", "" // the vendor's own bytes
 				}
