@@ -14,7 +14,6 @@ import (
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/edge"
 	"spillway/internal/fault"
-	"spillway/internal/fetch"
 	"spillway/internal/gateway"
 	"spillway/internal/provider"
 	"spillway/internal/provider/anthropic"
@@ -72,7 +71,6 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Shares:    &retry.Shares{},
 		Latencies: &route.Latencies{},
 		Recorder:  recorder,
-		Fetcher:   &fetch.Client{},
 		MaxStream: maxStream,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

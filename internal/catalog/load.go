@@ -274,7 +274,6 @@ func (l *loader) recovery(at Path, r fileRoute, out *Route) {
 	}
 	out.RetrySilence = r.Silence == "retry"
 	out.RetryStream500 = r.Stream500 == "retry"
-	out.RetryTruncated = r.Truncated == "retry"
 	out.FullJitter = r.Jitter == "full"
 }
 

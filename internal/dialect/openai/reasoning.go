@@ -17,7 +17,8 @@ import (
 // The format says whose block it is. A client that drops the member loses the reasoning, and nothing else.
 
 // formats are the vendors' names of their reasoning blocks.
-var formats = map[string]string{"anthropic": "anthropic-claude-v1", "gemini": "google-gemini-v1"}
+var formats = map[string]string{"anthropic": "anthropic-claude-v1", "azure": "azure-openai-responses-v1", "gemini": "google-gemini-v1",
+	"openai": "openai-responses-v1", "xai": "xai-responses-v1"}
 
 // appendDetails appends `"reasoning_details":[…]`, numbered from first on.
 func appendDetails(b []byte, blocks []chat.Thinking, first int) []byte {

@@ -48,7 +48,7 @@ func TestReasoningThatCannotBeReplayedIsPassedOver(t *testing.T) {
 		"no signature":              `[{"type":"reasoning.text","text":"t","format":"anthropic-claude-v1"}]`,
 		"a summary":                 `[{"type":"reasoning.summary","summary":"t","format":"anthropic-claude-v1"}]`,
 		"nobody's":                  `[{"type":"reasoning.text","text":"t","signature":"s"}]`,
-		"somebody's we do not know": `[{"type":"reasoning.encrypted","data":"d","format":"openai-responses-v1"}]`,
+		"somebody's we do not know": `[{"type":"reasoning.encrypted","data":"d","format":"somebody-v1"}]`,
 		"not an object":             `[7,null,"x"]`,
 	} {
 		t.Run(name, func(t *testing.T) {

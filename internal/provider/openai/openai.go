@@ -1,4 +1,5 @@
-// Package openai speaks OpenAI's chat completions to OpenAI itself and to every server that copies it.
+// Package openai speaks OpenAI's chat completions to OpenAI itself and to every server that copies it. Its folder responses
+// speaks OpenAI's other API, for the models that need it.
 package openai
 
 import (
@@ -8,6 +9,7 @@ import (
 
 	"spillway/internal/fault"
 	"spillway/internal/provider"
+	"spillway/internal/provider/openai/responses"
 	"spillway/internal/provider/wire"
 	"spillway/internal/sse"
 )
@@ -25,8 +27,13 @@ type Provider struct {
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Call makes one chat completion call.
+// Call makes one call: of the Responses API where the channel's model takes the request in no other way, else a chat
+// completion.
 func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
+	if c.Channel.Capabilities.ByResponses(c.Request) {
+		r := responses.Provider{Wire: p.Wire, Policy: p.Policy, Headers: headers, MaxEvent: p.MaxEvent}
+		return r.Call(ctx, c)
+	}
 	body, dropped := encode(c)
 	x, failure := p.Wire.Post(ctx, c, p.Policy, wire.Method{Path: "/chat/completions"}, headers(c), body)
 	if failure != nil {
