@@ -17,12 +17,18 @@ import (
 )
 
 func BenchmarkRelay(b *testing.B) {
-	b.ReportAllocs()
-	require.NoError(b, relayChunks(b.N))
+	for _, f := range answer.Formats {
+		b.Run(f.Model, func(b *testing.B) {
+			b.ReportAllocs()
+			require.NoError(b, relayChunks(f, b.N))
+		})
+	}
 }
 
 func TestEveryChunkIsRelayed(t *testing.T) {
-	require.NoError(t, relayChunks(1000))
+	for _, f := range answer.Formats {
+		t.Run(f.Name, func(t *testing.T) { require.NoError(t, relayChunks(f, 1000)) })
+	}
 }
 
 func TestTheTableSaysWhatWasMetAndMissed(t *testing.T) {
@@ -104,11 +110,11 @@ func TestCPUTimeOfAProcess(t *testing.T) {
 
 func TestFramesAreCountedHoweverTheyArrive(t *testing.T) {
 	var stream bytes.Buffer
-	require.NoError(t, answer.Stream([]byte(shortStream), func(frame []byte) error {
+	require.NoError(t, answer.OpenAI.Stream([]byte(shortStream), func(frame []byte) error {
 		_, err := stream.Write(frame)
 		return err
 	}))
-	want := len(answer.Chunks) + 4 // the opening, and the end, the usage and [DONE]
+	want := len(answer.OpenAI.Chunks) + 4 // the opening, and the end, the usage and [DONE]
 	for size := 1; size < 40; size++ {
 		var f frames
 		for part := range slices.Chunk(stream.Bytes(), size) {
@@ -116,7 +122,7 @@ func TestFramesAreCountedHoweverTheyArrive(t *testing.T) {
 		}
 		assert.Equal(t, want, f.n, "in pieces of %d bytes", size)
 	}
-	assert.Equal(t, 1, strings.Count(stream.String(), answer.FirstContent))
+	assert.Equal(t, 1, strings.Count(stream.String(), answer.OpenAI.FirstContent))
 }
 
 func TestAnEventThatHoldsARequestIsUnderstoodLikeTheRequest(t *testing.T) {
@@ -124,8 +130,8 @@ func TestAnEventThatHoldsARequestIsUnderstoodLikeTheRequest(t *testing.T) {
 		request string
 		want    bool
 	}{
-		"a stream":           {requestOf(answer.Short, true), true},
-		"a plain answer":     {requestOf(answer.Short, false), false},
+		"a stream":           {answer.Request(answer.Short, true), true},
+		"a plain answer":     {answer.Request(answer.Short, false), false},
 		"a stream, event":    {`{"body":"{\"model\":\"bench-short\",\"stream\":true}"}`, true},
 		"a plain one, event": {`{"body":"{\"model\":\"bench-short\"}"}`, false},
 	} {

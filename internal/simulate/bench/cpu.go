@@ -71,7 +71,7 @@ func (t *target) flood(ctx context.Context, request string, at, n int) error {
 
 // chunks measures the CPU time of the process that serves, per chunk of long streams.
 func (s *stage) chunks(ctx context.Context, _ options, r *report) error {
-	long, paced := requestOf(answer.Long, true), requestOf(answer.Paced, true)
+	long, paced := answer.Request(answer.Long, true), answer.Request(answer.Paced, true)
 	for _, m := range []struct {
 		name    string
 		target  *target

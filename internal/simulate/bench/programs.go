@@ -35,15 +35,20 @@ func build(ctx context.Context, folder string) (programs, error) {
 	return programs{gateway: in("gateway"), echo: in("echo"), upstream: in("upstream")}, nil
 }
 
-// configuration is the gateway's for the bench: channels and a key, and everything else as the contract's defaults have it.
+// configuration is the gateway's for the bench: channels of each wire format and a key, and everything else as the contract's defaults have it.
 func configuration() ([]byte, error) {
 	type object = map[string]any
 	digest := sha256.Sum256([]byte(clientKey))
+	provider := func(name, kind string) object {
+		return object{"name": name, "kind": kind, "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "sim"}
+	}
 	credentials := []object{{"alias": "only", "secret": "env:SIM_KEY"}}
 	return json.Marshal(object{
 		"version":   "bench",
-		"providers": []object{{"name": "upstream", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "sim"}},
+		"providers": []object{provider("upstream", "openai"), provider("anthropic", "anthropic"), provider("gemini", "gemini")},
 		"channels": []object{
+			{"provider": "anthropic", "models": []string{answer.Anthropic.Model}, "credentials": credentials},
+			{"provider": "gemini", "models": []string{answer.Gemini.Model}, "credentials": credentials},
 			{"provider": "upstream", "models": []string{answer.Short, answer.Long, answer.Paced}, "credentials": credentials},
 			{"provider": "upstream", "models": []string{answer.Asked}, "upstream_stream": "as_client", "attempt_ms": 10000, "credentials": credentials},
 		},

@@ -17,6 +17,8 @@ import (
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
+	"spillway/internal/provider/anthropic"
+	"spillway/internal/provider/gemini"
 	"spillway/internal/provider/openai"
 	"spillway/internal/provider/wire"
 	"spillway/internal/simulate/bench/answer"
@@ -24,31 +26,39 @@ import (
 
 const relaySection = "relay of a stream, per chunk"
 
+const inProcess = "relay in this process, decode → event → render, per chunk, by the upstream's format"
+
 // relay measures in this process what one chunk costs from the upstream's bytes to those for the client.
 func relay(_ context.Context, _ options, r *report) error {
-	var failed error
-	result := testing.Benchmark(func(b *testing.B) {
-		b.ReportAllocs()
-		failed = relayChunks(b.N)
-	})
-	if failed != nil {
-		return fmt.Errorf("relaying in this process: %w", failed)
+	for _, f := range answer.Formats {
+		var failed error
+		result := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			failed = relayChunks(f, b.N)
+		})
+		if failed != nil {
+			return fmt.Errorf("relaying in this process: %s: %w", f.Name, failed)
+		}
+		took, allocations := figure{section: inProcess, name: f.Name, unit: "µs"}, figure{section: inProcess, name: f.Name, unit: "allocations"}
+		if f == answer.OpenAI {
+			took.target, allocations.target = 2.5, 2
+		}
+		n := float64(result.N)
+		r.add(took, result.T.Seconds()*1e6/n)
+		r.add(allocations, float64(result.MemAllocs)/n)
 	}
-	n := float64(result.N)
-	r.add(figure{section: relaySection, name: "decode → event → render in process", unit: "µs", target: 2.5}, result.T.Seconds()*1e6/n)
-	r.add(figure{section: relaySection, name: "the same", unit: "allocations", target: 2}, float64(result.MemAllocs)/n)
 	return nil
 }
 
 // relayChunks takes n chunks through the adapter and the dialect. Each arrives by itself, as in a stream that is written as
 // it is made.
-func relayChunks(n int) error {
+func relayChunks(f *answer.Format, n int) error {
 	upstream := &script{rest: []io.Reader{bytes.NewReader([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")),
-		bytes.NewReader(answer.Opening), &repeated{frames: answer.Chunks, left: n}, bytes.NewReader(answer.Closing)}, asked: make(chan struct{})}
-	adapter := &openai.Provider{Policy: fault.Default(), Wire: &wire.Client{
-		Dial: func(context.Context, string, string) (net.Conn, error) { return upstream, nil }}}
-	reply, err := adapter.Call(context.Background(), provider.Call{Stream: true, Request: &chat.Request{Choices: 1},
-		Channel:    &catalog.Channel{Model: answer.Short, Provider: &catalog.Provider{BaseURL: "http://upstream.invalid/v1"}},
+		bytes.NewReader(f.Opening), &repeated{frames: f.Chunks, left: n}, bytes.NewReader(f.Closing)}, asked: make(chan struct{})}
+	adapter := adapterOf(f, &wire.Client{Dial: func(context.Context, string, string) (net.Conn, error) { return upstream, nil }})
+	reply, err := adapter.Call(context.Background(), provider.Call{Stream: true,
+		Request:    &chat.Request{Choices: 1, Messages: []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: chat.TextPart, Text: "x"}}}}},
+		Channel:    &catalog.Channel{Model: chat.RoutedModel(f.Model), Provider: &catalog.Provider{BaseURL: "http://upstream.invalid/v1"}},
 		Credential: &catalog.Credential{}})
 	if err != nil {
 		return err
@@ -72,6 +82,18 @@ func relayChunks(n int) error {
 		return fmt.Errorf("%d of %d chunks came out", sent, n)
 	}
 	return nil
+}
+
+// adapterOf is the adapter that speaks a format.
+func adapterOf(f *answer.Format, client *wire.Client) provider.Provider {
+	switch f {
+	case answer.Anthropic:
+		return &anthropic.Provider{Policy: fault.Default(), Wire: client}
+	case answer.Gemini:
+		return &gemini.Provider{Policy: fault.Default(), Wire: client}
+	default:
+		return &openai.Provider{Policy: fault.Default(), Wire: client}
+	}
 }
 
 // script is a connection whose far end answers the first request with what its readers give, one read of each at a time.

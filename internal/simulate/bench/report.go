@@ -35,7 +35,9 @@ func (r *report) add(f figure, value float64) {
 func (r *report) skip(f figure, why error) { r.line(f).missing = why.Error() }
 
 func (r *report) line(f figure) *figure {
-	is := func(other *figure) bool { return other.section == f.section && other.name == f.name }
+	is := func(other *figure) bool {
+		return other.section == f.section && other.name == f.name && other.unit == f.unit
+	}
 	if i := slices.IndexFunc(r.figures, is); i >= 0 {
 		return r.figures[i]
 	}

@@ -24,22 +24,14 @@ func newTarget(url string, pid int) *target {
 	return &target{url: url, pid: pid, client: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 }
 
-// requestOf is what a client sends, of a usual size.
-func requestOf(model string, stream bool) string {
-	ask := `{"model":"` + model + `","messages":[{"role":"system","content":"You are a helpful assistant of a water board. Answer in one sentence."},` +
-		`{"role":"user","content":"How does the flood pass the dam, and what keeps it from running over the crest?"}],` +
-		`"temperature":0.2,"max_tokens":256,"user":"bench"`
-	if stream {
-		ask += `,"stream":true,"stream_options":{"include_usage":true}`
-	}
-	return ask + `}`
-}
+// chatPath is where the gateway is asked, and everything that answers like it.
+const chatPath = "/v1/chat/completions"
 
 // ask sends a request and returns its answer, once its headers are there, and when it was sent. The front end may still be
 // busy with the request before, on a machine that is: then it is asked again.
-func (t *target) ask(ctx context.Context, request string) (resp *http.Response, sent time.Time, err error) {
+func (t *target) ask(ctx context.Context, path, request string) (resp *http.Response, sent time.Time, err error) {
 	for range 100 {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+"/v1/chat/completions", strings.NewReader(request))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+path, strings.NewReader(request))
 		if err != nil {
 			return nil, sent, fmt.Errorf("making a request: %w", err)
 		}
@@ -63,17 +55,21 @@ func (t *target) ask(ctx context.Context, request string) (resp *http.Response, 
 	return nil, sent, fmt.Errorf("asking %s: it stays busy", t.url)
 }
 
-var shortPlain, shortStream, asked = requestOf(answer.Short, false), requestOf(answer.Short, true), requestOf(answer.Asked, false)
+var shortPlain, shortStream, asked = answer.Request(answer.Short, false), answer.Request(answer.Short, true), answer.Request(answer.Asked, false)
 
 // plain is how long a plain answer takes to its last byte. The end of the answer is not waited for: it may be later where
 // no length was sent, and the front end holds it until the function asks for its next event, as Lambda does not.
-func (t *target) plain(ctx context.Context) (time.Duration, error) { return t.whole(ctx, shortPlain) }
+func (t *target) plain(ctx context.Context) (time.Duration, error) {
+	return t.whole(ctx, chatPath, shortPlain)
+}
 
 // asAsked is plain, of a model whose upstream call is plain as well.
-func (t *target) asAsked(ctx context.Context) (time.Duration, error) { return t.whole(ctx, asked) }
+func (t *target) asAsked(ctx context.Context) (time.Duration, error) {
+	return t.whole(ctx, chatPath, asked)
+}
 
-func (t *target) whole(ctx context.Context, request string) (time.Duration, error) {
-	body, at, err := t.read(ctx, request, "")
+func (t *target) whole(ctx context.Context, path, request string) (time.Duration, error) {
+	body, at, err := t.read(ctx, path, request, "")
 	if err == nil && !bytes.Contains(body, []byte(" spillway takes the flood")) {
 		err = fmt.Errorf("not the answer that the upstream gives: %s", body)
 	}
@@ -82,8 +78,13 @@ func (t *target) whole(ctx context.Context, request string) (time.Duration, erro
 
 // firstContent is how long a stream takes to its first content; it is read to its end.
 func (t *target) firstContent(ctx context.Context) (time.Duration, error) {
-	body, at, err := t.read(ctx, shortStream, answer.FirstContent)
-	if err == nil && (at.mark == 0 || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n"))) {
+	return t.first(ctx, chatPath, shortStream, answer.OpenAI)
+}
+
+// first is how long a stream takes to its first content in the format that it comes in.
+func (t *target) first(ctx context.Context, path, request string, format *answer.Format) (time.Duration, error) {
+	body, at, err := t.read(ctx, path, request, format.FirstContent)
+	if err == nil && (at.mark == 0 || !bytes.HasSuffix(body, []byte(format.End))) {
 		err = fmt.Errorf("not the stream that the upstream gives: %s", body)
 	}
 	return at.mark, err
@@ -93,8 +94,8 @@ func (t *target) firstContent(ctx context.Context) (time.Duration, error) {
 type times struct{ mark, last time.Duration }
 
 // read reads an answer to its end.
-func (t *target) read(ctx context.Context, request, mark string) (body []byte, at times, err error) {
-	resp, sent, err := t.ask(ctx, request)
+func (t *target) read(ctx context.Context, path, request, mark string) (body []byte, at times, err error) {
+	resp, sent, err := t.ask(ctx, path, request)
 	if err != nil {
 		return nil, at, err
 	}
@@ -119,7 +120,7 @@ func (t *target) read(ctx context.Context, request, mark string) (body []byte, a
 
 // stream reads a stream to its end and counts its chunks.
 func (t *target) stream(ctx context.Context, request string) (chunks int, err error) {
-	resp, _, err := t.ask(ctx, request)
+	resp, _, err := t.ask(ctx, chatPath, request)
 	if err != nil {
 		return 0, err
 	}

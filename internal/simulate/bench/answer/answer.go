@@ -1,10 +1,9 @@
-// Package answer holds what the stand-ins of the benchmark answer: chat completions in OpenAI's shape, made once, so that
-// giving them costs next to nothing. The model of a request says which answer it gets.
+// Package answer holds what the stand-ins of the benchmark answer, in each wire format: made once, so that giving it costs next
+// to nothing. The model of a request says which answer it gets.
 package answer
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"time"
 )
@@ -27,42 +26,55 @@ const (
 	Pace        = 2 * time.Millisecond
 )
 
-// words are what an answer says; a longer answer begins again. No other part of an answer holds FirstContent.
+// words are what an answer says; a longer answer begins again. No other part of an answer holds its first content.
 var words = []string{"The", " spillway", " takes", " the", " flood", " around", " the", " dam", ",", " and", " never", " over", " it", "."}
 
-// FirstContent is in the first frame that has content, and in no frame before it.
-const FirstContent = `"content":"The"`
+// sentence is what a short answer says.
+var sentence = strings.Join(words, "")
 
-// Plain is the answer to a request that does not stream.
-var Plain = []byte(`{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"` + Short + `","choices":[{"index":0,` +
-	`"message":{"role":"assistant","content":"` + strings.Join(words, "") + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` +
-	`"usage":` + usage + `,"service_tier":"default","system_fingerprint":"fp_bench"}`)
-
-const usage = `{"prompt_tokens":40,"completion_tokens":14,"total_tokens":54,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},` +
-	`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`
-
-// Opening is the first frame of a stream, Chunks are the frames with content, and Closing are those after them.
-var (
-	Opening = frame(`{"role":"assistant","content":"","refusal":null}`, `null`)
-	Chunks  = chunks()
-	Closing = slices.Concat(frame(`{}`, `"stop"`),
-		[]byte("data: "+head+`,"choices":[],"usage":`+usage+"}\n\n"), []byte("data: [DONE]\n\n"))
-)
-
-const head = `{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"` + Short +
-	`","service_tier":"default","system_fingerprint":"fp_bench"`
-
-// frame is one event in the members and the order of OpenAI's own (2026-11).
-func frame(delta, finish string) []byte {
-	return []byte("data: " + head + `,"choices":[{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":` + finish + `}],"usage":null,"obfuscation":"h3sYq0"}` + "\n\n")
+// Format is a wire format, and the answers in it.
+type Format struct {
+	// Name is for people, Model what a short answer in this format is asked for by.
+	Name, Model string
+	// Path and Ask are a call of the upstream in its own format: as much is said as in a client's.
+	Path, Ask func(stream bool) string
+	// Plain is the answer to a request that does not stream.
+	Plain []byte
+	// Opening are the first frames of a stream, Chunks the frames with content, and Closing those after them.
+	Opening []byte
+	Chunks  [][]byte
+	Closing []byte
+	// FirstContent is in the first frame that has content, and in no frame before it.
+	FirstContent string
+	// End is what a stream ends with, through the gateway too where its client speaks this format.
+	End string
 }
 
-func chunks() (all [][]byte) {
+// Formats are all of them; what is asked of the gateway in the first has not to be translated.
+var Formats = []*Format{OpenAI, Anthropic, Gemini}
+
+// Of is the format that is spoken at a path.
+func Of(path string) *Format {
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return Anthropic
+	case strings.Contains(path, "enerateContent"):
+		return Gemini
+	default:
+		return OpenAI
+	}
+}
+
+// chunks are a frame for each word.
+func chunks(frame func(word string) []byte) (all [][]byte) {
 	for _, w := range words {
-		all = append(all, frame(`{"content":"`+w+`"}`, `null`))
+		all = append(all, frame(w))
 	}
 	return all
 }
+
+// at is a path that streams share with plain answers.
+func at(path string) func(bool) string { return func(bool) string { return path } }
 
 // Streams reports whether a request wants a stream: a body, or an event that holds one as a JSON string.
 func Streams(request []byte) bool {
@@ -70,15 +82,15 @@ func Streams(request []byte) bool {
 }
 
 // Stream gives the frames of the stream that a request asks for, one write each, until one fails.
-func Stream(request []byte, write func(frame []byte) error) error {
-	n, pace := len(Chunks), time.Duration(0)
+func (f *Format) Stream(request []byte, write func(frame []byte) error) error {
+	n, pace := len(f.Chunks), time.Duration(0)
 	switch {
 	case bytes.Contains(request, []byte(Long)):
 		n = LongChunks
 	case bytes.Contains(request, []byte(Paced)):
 		n, pace = PacedChunks, Pace
 	}
-	if err := write(Opening); err != nil {
+	if err := write(f.Opening); err != nil {
 		return err
 	}
 	next := time.Now()
@@ -87,9 +99,9 @@ func Stream(request []byte, write func(frame []byte) error) error {
 			next = next.Add(pace)
 			time.Sleep(time.Until(next))
 		}
-		if err := write(Chunks[i%len(Chunks)]); err != nil {
+		if err := write(f.Chunks[i%len(f.Chunks)]); err != nil {
 			return err
 		}
 	}
-	return write(Closing)
+	return write(f.Closing)
 }

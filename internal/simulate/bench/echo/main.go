@@ -18,11 +18,11 @@ func main() { lambda.Start(handle) }
 
 func handle(_ context.Context, event json.RawMessage) (*events.LambdaFunctionURLStreamingResponse, error) {
 	if !answer.Streams(event) {
-		return reply("application/json", bytes.NewReader(answer.Plain)), nil
+		return reply("application/json", bytes.NewReader(answer.OpenAI.Plain)), nil
 	}
 	body, w := io.Pipe()
 	go func() {
-		err := answer.Stream(event, func(frame []byte) error {
+		err := answer.OpenAI.Stream(event, func(frame []byte) error {
 			_, err := w.Write(frame)
 			return err
 		})

@@ -1,4 +1,4 @@
-// Command upstream is a provider that answers at once with what package answer holds. It listens on a port of its own
+// Command upstream is a provider that answers at once with what package answer holds, in the wire format that it is asked in. It listens on a port of its own
 // choice, writes its address as its first line, and ends when its standard input does. With -proxy it is instead the least
 // that can stand between a client and a provider: net/http's reverse proxy.
 package main
@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 
 	"spillway/internal/simulate/bench/answer"
 )
@@ -71,15 +72,16 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // nobody is there
 	}
-	if !answer.Streams(request) {
+	format := answer.Of(r.URL.Path)
+	if !answer.Streams(request) && !strings.Contains(r.URL.Path, ":stream") {
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer.Plain)))
-		_, _ = w.Write(answer.Plain)
+		w.Header().Set("Content-Length", strconv.Itoa(len(format.Plain)))
+		_, _ = w.Write(format.Plain)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	flush := http.NewResponseController(w)
-	_ = answer.Stream(request, func(frame []byte) error { // fails when the caller leaves
+	_ = format.Stream(request, func(frame []byte) error { // fails when the caller leaves
 		if _, err := w.Write(frame); err != nil {
 			return err
 		}
