@@ -29,6 +29,8 @@ func (p *Policy) Classify(o Observation) *Failure {
 	switch {
 	case f.Class == Quota && o.Reset.Known:
 		f.Hint = o.Reset
+	case f.Class == Quota && f.Hint.Source == googleDelay:
+		f.Hint = Hint{} // Google sends the delay of a throttle with every quota
 	case f.Class == RateLimited && !f.Hint.Known:
 		f.Hint = hintFromText(o.Message)
 	}

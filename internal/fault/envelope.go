@@ -193,9 +193,12 @@ func (env *Envelope) readAnthropic(details gjson.Result) {
 	}
 }
 
+// noQuota is the detail of a Google quota of nothing: the model is not on the plan at all.
+const noQuota = "quotaValue:0"
+
 // readGoogle reads the status of a google.rpc.Status as its type, and its details: the reason of an ErrorInfo and the
-// limit it names, the ids of the quotas that a QuotaFailure lists, and the delay of a RetryInfo. Its OpenAI-shaped
-// answers carry them too, at times without an "@type".
+// limit it names, the ids of the quotas that a QuotaFailure lists, noQuota where one of them is nothing at all, and the delay
+// of a RetryInfo. Its OpenAI-shaped answers carry them too, at times without an "@type".
 func (env *Envelope) readGoogle(e gjson.Result) {
 	if status := e.Get("status"); env.Type == "" && status.Type == gjson.String {
 		env.Type = word(status)
@@ -208,6 +211,9 @@ func (env *Envelope) readGoogle(e gjson.Result) {
 		env.detail(d.Get("metadata.quota_limit"))
 		d.Get("violations").ForEach(func(_, v gjson.Result) bool {
 			env.detail(v.Get("quotaId"))
+			if v.Get("quotaValue").String() == "0" && !slices.Contains(env.Details, noQuota) {
+				env.Details = append(env.Details, noQuota)
+			}
 			return true
 		})
 		if delay := d.Get("retryDelay"); delay.Type == gjson.String {

@@ -78,8 +78,8 @@ func hintFromRetryAfter(get func(name string) string, now time.Time) Hint {
 // hintFromBody reads what the body says: Google's delay, the headers of the original error inside a stream, and
 // OpenRouter's own words.
 func hintFromBody(env Envelope, original func(name string) string, now time.Time) Hint {
-	if wait, ok := duration(env.said.delay); ok && !perDay(env.Details) {
-		return hintOf(wait, "retryDelay")
+	if wait, ok := duration(env.said.delay); ok && !lasts(env.Details) {
+		return hintOf(wait, googleDelay)
 	}
 	if h := hintFromRetryAfter(original, now); h.Known {
 		h.Source = "error.headers"
@@ -91,10 +91,13 @@ func hintFromBody(env Envelope, original func(name string) string, now time.Time
 	return ResetFrom(env, now)
 }
 
-// perDay reports whether a Google quota counts by the day: it stays empty however short the delay that comes with it
-// (https://github.com/googleapis/python-genai/issues/1875, 2026-11-30).
-func perDay(details []string) bool {
-	return slices.ContainsFunc(details, func(d string) bool { return strings.Contains(d, "PerDay") })
+// googleDelay is the source of a hint from a RetryInfo.
+const googleDelay = "retryDelay"
+
+// lasts reports whether a Google quota stays empty however short the delay that comes with it: one by the day
+// (https://github.com/googleapis/python-genai/issues/1875, 2026-11-30), or one of nothing.
+func lasts(details []string) bool {
+	return slices.ContainsFunc(details, func(d string) bool { return d == noQuota || strings.Contains(d, "PerDay") })
 }
 
 // hintFromResets is the latest reset among the exhausted dimensions.

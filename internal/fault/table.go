@@ -2,7 +2,7 @@
 
 package fault
 
-var table = policyFile{Version: "2026-11-30.2", Classes: []classRow{
+var table = policyFile{Version: "2026-11-30.3", Classes: []classRow{
 	{Class: "rate_limited", Action: "retry", Weight: 0.5, Code: "provider_rate_limited", Hold: "throttle", Retryable: true, Remedy: "the credential is at its limit: raise it at the provider, add a credential, or lower the route's share"},
 	{Class: "overloaded", Action: "retry", Weight: 1, Code: "provider_unavailable", Retryable: true, Remedy: "the provider has no capacity: nothing to do but to have a fallback"},
 	{Class: "server_error", Action: "retry", Weight: 1, Code: "provider_unavailable", Retryable: true, Remedy: "the provider failed: see its status page"},
@@ -49,6 +49,7 @@ var table = policyFile{Version: "2026-11-30.2", Classes: []classRow{
 	{Provider: "bedrock", Type: []string{"ValidationException", "validationException"}, Class: "invalid_request", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},
 	{Provider: "deepseek", Status: []int{402}, Code: []string{"invalid_request_error"}, Class: "quota", Source: "its code names the caller: https://api-docs.deepseek.com/quick_start/error_codes", Date: "2026-11-30"},
 	{Provider: "gemini", Contains: "PerDay", Class: "quota", Source: "https://github.com/googleapis/python-genai/issues/1875", Date: "2026-11-30"},
+	{Provider: "gemini", Detail: []string{"quotaValue:0"}, Class: "quota", Source: "a model that is not on the plan: https://github.com/continuedev/continue/issues/10062", Date: "2026-11-30"},
 	{Provider: "gemini", Code: []string{"quota_exceeded", "payment_required"}, Class: "quota", Source: "https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
 	{Provider: "gemini", Detail: []string{"API_KEY_INVALID", "API_KEY_EXPIRED", "ACCESS_TOKEN_TYPE_UNSUPPORTED", "CREDENTIALS_MISSING", "SERVICE_DISABLED", "API_KEY_SERVICE_BLOCKED", "API_KEY_HTTP_REFERRER_BLOCKED", "API_KEY_IP_ADDRESS_BLOCKED", "CONSUMER_INVALID"}, Class: "auth", Source: "https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
 	{Provider: "gemini", Type: []string{"FAILED_PRECONDITION"}, Class: "auth", Source: "a region that is not served, or billing that it needs there: https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
@@ -102,6 +103,7 @@ var table = policyFile{Version: "2026-11-30.2", Classes: []classRow{
 	{Provider: "anthropic", Type: []string{"invalid_request_error"}, Within: "invalid_request", Class: "content_policy", Sentence: "^Output blocked by content filtering policy", Source: "no code tells it apart: https://docs.claude.com/en/api/errors", Date: "2026-11-30"},
 	{Provider: "gemini", Within: "invalid_request", Class: "context_length", Sentence: "^The input token count \\(?\\d+\\)? exceeds the maximum number of tokens allowed", Source: "https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
 	{Provider: "gemini", Within: "rate_limited", Class: "quota", Sentence: "^Your prepayment credits are depleted", Source: "a 429 until 2026, a 402 since: https://ai.google.dev/gemini-api/docs/billing", Date: "2026-11-30"},
+	{Provider: "gemini", Type: []string{"RESOURCE_EXHAUSTED"}, Within: "rate_limited", Class: "quota", Sentence: "^You exceeded your current quota\\b.*\\* Quota exceeded for metric: \\S+, limit: 0(?:,|\\s|$)", Source: "a model that is not on the plan, where no detail says so: https://github.com/continuedev/continue/issues/10062", Date: "2026-11-30"},
 	{Provider: "bedrock", Within: "invalid_request", Class: "context_length", Sentence: "^Input is too long for requested model", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},
 	{Provider: "bedrock", Within: "invalid_request", Class: "model_unavailable", Sentence: "^The provided model identifier is invalid|^Invocation of model ID .* with on-demand throughput isn.t supported", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},
 	{Provider: "bedrock", Within: "auth", Class: "model_unavailable", Sentence: "^You don't have access to the model with the specified model ID", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},

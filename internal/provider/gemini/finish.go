@@ -3,7 +3,9 @@ package gemini
 import "spillway/internal/chat"
 
 // finishWords are Gemini's finish reasons in OpenAI's words (reference/providers.md §3.7, 2026-11-30; those of
-// https://ai.google.dev/api/generate-content#FinishReason).
+// https://ai.google.dev/api/generate-content#FinishReason). CONTINUATION is a long answer of Gemini 4's that another call with
+// its token would go on with: that call would be a second one to pay for, which nobody asked for, so the answer ends here as one
+// that ran into a limit, and its token is not kept.
 var finishWords = map[string]chat.FinishReason{
 	"STOP":       chat.FinishStop,
 	"MAX_TOKENS": chat.FinishLength, "CONTINUATION": chat.FinishLength,
