@@ -132,11 +132,17 @@ func (c *Conversation) Outcome() string {
 // Reply is what the provider replies.
 func (c *Conversation) Reply(t testing.TB) Reply {
 	t.Helper()
-	r := Reply{Header: http.Header{}}
-	text := c.section("reply")
-	if text == "" {
-		text, r.Cut = c.section("reply, cut"), true
+	if text := c.section("reply"); text != "" {
+		return reply(t, text)
 	}
+	r := reply(t, c.section("reply, cut"))
+	r.Cut = true
+	return r
+}
+
+func reply(t testing.TB, text string) Reply {
+	t.Helper()
+	r := Reply{Header: http.Header{}}
 	head, body, ok := strings.Cut(text, "\n\n")
 	require.True(t, ok, "the reply has no blank line")
 	r.Body = body

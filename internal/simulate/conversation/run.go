@@ -70,9 +70,11 @@ func (a Adapter) Run(t *testing.T, update bool) {
 // that is the same. The provider must get the same body, once, whichever asks.
 func (a Adapter) clients(t *testing.T, c *Conversation, upstream []byte) (plain, streamed string) {
 	t.Helper()
+	var asked []received
 	ask := func(body string) string {
 		far := &Upstream{Reply: c.Reply(t)}
 		got := a.serve(t, body, c.Channel(t), far)
+		asked = append(asked, got)
 		if len(upstream) == 0 {
 			assert.Empty(t, far.Calls, "there must be no call")
 		} else if assert.Len(t, far.Calls, 1, "one call and no other") {
@@ -83,6 +85,9 @@ func (a Adapter) clients(t *testing.T, c *Conversation, upstream []byte) (plain,
 	plain = ask(c.section("request"))
 	if body, other := c.streamed(t); other {
 		streamed = ask(body)
+	}
+	if len(asked) == 2 && asked[0].Status == http.StatusOK {
+		assert.Equal(t, asked[0].meaning(t), asked[1].meaning(t), "a stream must mean what a plain answer does")
 	}
 	if streamed == plain {
 		streamed = ""
