@@ -21,12 +21,17 @@ type stream struct {
 	named   bool         // a chunk has been rendered: id and time stay as they are
 	opened  map[int]bool // choices whose role has been sent
 	details map[int]int  // how many reasoning_details have been sent of each choice
+	// custom are the calls of free-text tools: only a call's first fragment says that it is one.
+	custom map[callAt]bool
 	// before is what stands before the choices in the last frame that was passed on, rendered what became of it: nearly
 	// always the next frame begins the same.
 	before   string
 	rendered []byte
 	buf      []byte
 }
+
+// callAt is where a tool call stands in an answer.
+type callAt struct{ choice, index int }
 
 // NewStream begins a stream.
 func (Chat) NewStream(h dialect.Head) dialect.Stream {
@@ -175,7 +180,7 @@ func (s *stream) delta(b []byte, d *chat.Delta) []byte {
 			s.opened[d.Choice] = true
 			b = append(b, `"role":"assistant",`...)
 		}
-		b = append(appendDelta(b, d, s.details[d.Choice]), '}')
+		b = append(s.appendDelta(b, d), '}')
 		s.details[d.Choice] += len(d.Thinking)
 		if d.LogProbs != "" {
 			b = append(b, `,"logprobs":`...)
@@ -204,15 +209,14 @@ func (s *stream) openChunk(b []byte, choice int) []byte {
 	return append(b, `,"delta":{`...)
 }
 
-// appendDelta writes the members of a delta, separated by commas and without one at the end. details is how many
-// reasoning_details its choice has had before.
-func appendDelta(b []byte, d *chat.Delta, details int) []byte {
+// appendDelta writes the members of a delta, separated by commas and without one at the end.
+func (s *stream) appendDelta(b []byte, d *chat.Delta) []byte {
 	if d.Reasoning != "" {
 		b = append(b, `"reasoning_content":`...)
 		b = append(appendString(b, d.Reasoning), ',')
 	}
 	if len(d.Thinking) > 0 {
-		b = append(appendDetails(b, d.Thinking, details), ',')
+		b = append(appendDetails(b, d.Thinking, s.details[d.Choice]), ',')
 	}
 	if d.Refusal != "" {
 		b = append(b, `"refusal":`...)
@@ -224,7 +228,7 @@ func appendDelta(b []byte, d *chat.Delta, details int) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendToolDelta(b, t)
+			b = s.appendToolDelta(b, d.Choice, t)
 		}
 		b = append(b, `],`...)
 	}
@@ -235,19 +239,27 @@ func appendDelta(b []byte, d *chat.Delta, details int) []byte {
 	return b[:len(b)-1]
 }
 
-func appendToolDelta(b []byte, t chat.ToolDelta) []byte {
+func (s *stream) appendToolDelta(b []byte, choice int, t chat.ToolDelta) []byte {
+	at := callAt{choice, t.Index}
+	if t.Custom {
+		if s.custom == nil {
+			s.custom = map[callAt]bool{}
+		}
+		s.custom[at] = true
+	}
+	custom := s.custom[at]
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(t.Index), 10)
 	if t.ID != "" {
 		b = append(b, `,"id":`...)
-		b = append(appendString(b, t.ID), `,"type":"`+kindOf(t.Custom)+`"`...)
+		b = append(appendString(b, t.ID), `,"type":"`+kindOf(custom)+`"`...)
 	}
-	b = append(b, `,"`+kindOf(t.Custom)+`":{`...)
+	b = append(b, `,"`+kindOf(custom)+`":{`...)
 	if t.Name != "" {
 		b = append(b, `"name":`...)
 		b = append(appendString(b, t.Name), ',')
 	}
-	b = append(b, textOf(t.Custom)...)
+	b = append(b, textOf(custom)...)
 	b = appendString(b, t.Arguments)
 	b = append(b, '}')
 	return append(appendSignature(b, t.Signature), '}')

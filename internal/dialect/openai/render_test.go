@@ -376,3 +376,18 @@ func TestWhateverAnErrorHoldsItIsJSON(t *testing.T) {
 		require.Equal(t, asUTF8(e.Message), gjson.GetBytes(got, "error.message").String())
 	})
 }
+
+// TestTheInputOfAFreeTextToolStaysItsOwn: only the first fragment of a call says what kind it is, and the others follow it.
+func TestTheInputOfAFreeTextToolStaysItsOwn(t *testing.T) {
+	s := openai.Chat{}.NewStream(head)
+	var seen []string
+	for _, tools := range [][]chat.ToolDelta{
+		{{Index: 0, ID: "c1", Name: "run", Custom: true}, {Index: 1, ID: "c2", Name: "f"}},
+		{{Index: 0, Arguments: "ls"}, {Index: 1, Arguments: "{}"}},
+	} {
+		frame := s.Event(&chat.Event{Deltas: []chat.Delta{{Tools: tools}}})
+		seen = append(seen, gjson.GetBytes(frame[len("data: "):], "choices.0.delta.tool_calls").Raw)
+	}
+	assert.JSONEq(t, `[{"index":0,"id":"c1","type":"custom","custom":{"name":"run","input":""}},{"index":1,"id":"c2","type":"function","function":{"name":"f","arguments":""}}]`, seen[0])
+	assert.JSONEq(t, `[{"index":0,"custom":{"input":"ls"}},{"index":1,"function":{"arguments":"{}"}}]`, seen[1])
+}

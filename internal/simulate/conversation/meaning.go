@@ -24,10 +24,11 @@ type Said struct {
 	Finish    string `json:"finish"`
 }
 
-// Made is a call.
+// Made is a call; one of a free-text tool has an input in place of arguments.
 type Made struct {
 	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Arguments string `json:"arguments,omitempty"`
+	Input     string `json:"input,omitempty"`
 }
 
 // Counts are the tokens that the client is told of. The prompt of an estimate is left out: it is guessed from the length of
@@ -113,7 +114,8 @@ func (l *listener) choice(at int, part gjson.Result, finish string) {
 			said.Calls = append(said.Calls, Made{})
 		}
 		require.Less(l.t, i, len(said.Calls), "a call begins with its id")
-		said.Calls[i].Name += call.Get("function.name").Str
+		said.Calls[i].Name += call.Get("function.name").Str + call.Get("custom.name").Str
 		said.Calls[i].Arguments += call.Get("function.arguments").Str
+		said.Calls[i].Input += call.Get("custom.input").Str
 	}
 }
