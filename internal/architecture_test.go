@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"internal/telemetry": beside, "internal/settings": beside,
 
 	"internal/provider": seam, "internal/provider/*": adapter,
-	"internal/dynamo": adapter, "internal/sqsqueue": adapter, "internal/s3store": adapter, "internal/secret": adapter,
+	"internal/dynamo": adapter, "internal/sqsqueue": adapter, "internal/s3store": adapter, "internal/secret": adapter, "internal/fetch": adapter,
 
 	"internal/gateway": gateway,
 	"internal/dialect": front, "internal/edge": front,

@@ -14,6 +14,7 @@ import (
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/edge"
 	"spillway/internal/fault"
+	"spillway/internal/fetch"
 	"spillway/internal/gateway"
 	"spillway/internal/provider"
 	"spillway/internal/provider/anthropic"
@@ -71,6 +72,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Shares:    &retry.Shares{},
 		Latencies: &route.Latencies{},
 		Recorder:  recorder,
+		Fetcher:   &fetch.Client{},
 		MaxStream: maxStream,
 		DigestKey: digestKey,
 		Random:    rand.Float64,

@@ -106,6 +106,8 @@ const (
 	// FileIDs: files that the provider keeps, by their ids. RemoteFiles: files by their addresses.
 	FileIDs     Feature = "file_ids"
 	RemoteFiles Feature = "remote_files"
+	// PlainHTTP: addresses without TLS. Like RemoteImages and RemoteFiles, the gateway makes up for it.
+	PlainHTTP Feature = "plain_http"
 
 	JSONSchema Feature = "json_schema"
 	JSONObject Feature = "json_object"
@@ -125,7 +127,7 @@ const (
 )
 
 var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, AllowedTools: true, CustomTools: true, ToolsNoneWithHistory: true, Functions: true,
-	WebSearch: true, Images: true, RemoteImages: true, Audio: true, AudioOut: true, Files: true, FileIDs: true, RemoteFiles: true,
+	WebSearch: true, Images: true, RemoteImages: true, Audio: true, AudioOut: true, Files: true, FileIDs: true, RemoteFiles: true, PlainHTTP: true,
 	JSONSchema: true, JSONObject: true, SchemaWithTools: true, Choices: true, LogProbs: true, LogitBias: true, Penalties: true, Stop: true,
 	BlankStop: true, Prefill: true, Streaming: true}
 
@@ -222,6 +224,9 @@ type Route struct {
 	FallbackOnAny            bool
 	// RetrySilence and RetryStream500 choose one more call of the same candidate where the default is the next one.
 	RetrySilence, RetryStream500 bool
+	// RetryTruncated makes structured output that its token limit cut off a broken contract, and has it asked for once more
+	// with a larger limit.
+	RetryTruncated bool
 	// FullJitter draws the backoff from zero to its full length, instead of ± 50 %.
 	FullJitter bool
 

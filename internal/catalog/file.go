@@ -100,6 +100,7 @@ type fileRoute struct {
 	FallbackOn      []fault.Class       `json:"fallback_on" many:"50" oneof:"any" doc:"Classes that fall back although they would fail fast, or any."`
 	DoNotFallbackOn []fault.Class       `json:"do_not_fallback_on" many:"50" doc:"Classes that never fall back."`
 	Silence         string              `json:"silence" oneof:"fallback retry" default:"fallback" doc:"What follows a provider that stays silent."`
+	Truncated       string              `json:"truncated" oneof:"pass retry" default:"pass" doc:"What follows structured output that its token limit cut off: JSON where a JSON schema or JSON was asked for, or the arguments of a tool. pass: it is the answer, with the finish reason length; only a call whose arguments cannot be read is refused, unless it has been streamed already. retry: it breaks the contract; the same candidate is asked once more with twice the limit, at most its max_output, then the next one. In a stream that is sent as it comes the break is its last event; commit: complete avoids that."`
 	Stream500       string              `json:"stream_500" oneof:"fallback retry" default:"fallback" doc:"What follows a server error inside a stream."`
 	Jitter          string              `json:"jitter" oneof:"half full" default:"half" doc:"half: a delay varies by 50 %; full: it is drawn from zero to its whole length."`
 

@@ -274,6 +274,7 @@ func (l *loader) recovery(at Path, r fileRoute, out *Route) {
 	}
 	out.RetrySilence = r.Silence == "retry"
 	out.RetryStream500 = r.Stream500 == "retry"
+	out.RetryTruncated = r.Truncated == "retry"
 	out.FullJitter = r.Jitter == "full"
 }
 

@@ -97,6 +97,7 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_route_surface":                 `routes[0].surface: "upstream" is not one of: gateway, upstream_status`,
 		"busted_route_expose":                  `routes[0].expose: "all" is not one of: attempts, provider, none`,
 		"busted_route_silence":                 `routes[0].silence: "wait" is not one of: fallback, retry`,
+		"busted_route_truncated":               `routes[0].truncated: "double" is not one of: pass, retry`,
 		"busted_route_attempts":                "routes[0].max_attempts: 0 is not from 1 to 10",
 		"busted_route_retries":                 "routes[0].max_retries: 99 is not from 0 to 10",
 		"busted_route_retry_class":             `routes[0].retry.ratelimited: "ratelimited" is not a class (did you mean "rate_limited"?)`,
@@ -218,7 +219,7 @@ func TestFullConfiguration(t *testing.T) {
 		PrefixTime: 500 * time.Millisecond, HoldTime: 8 * time.Second, WholeTools: true, Timeout: time.Minute, Idle: 10 * time.Second, Stall: 9 * time.Second,
 		FirstContent: 4 * time.Second, MinUseful: 2 * time.Second, MaxRetries: &zero, MaxFallbacks: &one, MaxAttempts: &three,
 		Retries: map[fault.Class]int{fault.RateLimited: 2}, FallbackOn: map[fault.Class]bool{fault.Quota: true, fault.Auth: true},
-		NoFallbackOn: map[fault.Class]bool{fault.Timeout: true}, RetrySilence: true, RetryStream500: true, FullJitter: true, ReplayUnsafe: true,
+		NoFallbackOn: map[fault.Class]bool{fault.Timeout: true}, RetrySilence: true, RetryStream500: true, RetryTruncated: true, FullJitter: true, ReplayUnsafe: true,
 		SurfaceStatus: true, Expose: catalog.ExposeNone}, c.Routes["support-v1"])
 	assert.True(t, c.Routes["eager"].FallbackOnAny, "the profile")
 	assert.True(t, c.Routes["any"].FallbackOnAny)

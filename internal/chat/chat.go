@@ -5,6 +5,8 @@
 // (RequestedModel), what a channel sends upstream (RoutedModel), and what the provider says answered (ServedModel).
 package chat
 
+import "strings"
+
 // RequestedModel is a model as the client wrote it: a route alias, an exact model id, provider/model, or "auto".
 type RequestedModel string
 
@@ -144,6 +146,27 @@ type Part struct {
 	Encoding string
 	FileID   string
 	FileName string
+}
+
+// Remote is the address of content that a part only names, and the member that holds it, in OpenAI's words; both are empty
+// where the content is in the part, or in a provider's own store. A file may be named in either of its members, as OpenRouter's
+// and Gemini's clients do.
+func (p *Part) Remote() (member, address string) {
+	switch {
+	case p.Kind == ImagePart && remote(p.URL):
+		return "image_url.url", p.URL
+	case p.Kind == FilePart && remote(p.Data):
+		return "file.file_data", p.Data
+	case p.Kind == FilePart && p.Data == "" && remote(p.FileID):
+		return "file.file_id", p.FileID
+	default:
+		return "", ""
+	}
+}
+
+func remote(s string) bool {
+	scheme, _, ok := strings.Cut(s, "://")
+	return ok && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
 }
 
 // Tool is something the model may call.

@@ -28,6 +28,8 @@ type stack struct {
 
 var bootstrap string
 
+const upstreamKey = "upstream-key"
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "spillway-clients-")
 	if err != nil {
@@ -60,24 +62,37 @@ func start(t *testing.T) *stack {
 		defer close(served)
 		_ = provider.Serve(listener)
 	}()
-	dir := t.TempDir()
-	sum := sha256.Sum256([]byte("dev"))
-	config, err := json.Marshal(map[string]any{
-		"version":       "clients",
-		"providers":     []any{map[string]any{"name": "sim", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"}},
-		"channels":      []any{map[string]any{"provider": "sim", "models": models, "credentials": []any{map[string]any{"alias": "sim-1", "secret": "env:SIM_KEY"}}}},
-		"organizations": []any{map[string]any{"name": "dev", "models": []string{"*"}}},
-		"keys":          []any{map[string]any{"alias": "dev", "organization": "dev", "sha256": hex.EncodeToString(sum[:])}},
+	url := launch(t, []object{{"name": "sim", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL"}},
+		[]object{{"provider": "sim", "models": models}}, "SPILLWAY_SIMULATOR_URL=http://"+listener.Addr().String()+"/v1")
+	t.Cleanup(func() {
+		provider.Close()
+		<-served
 	})
+	return &stack{url: url, provider: provider}
+}
+
+// object is a mapping of the configuration.
+type object = map[string]any
+
+// launch runs the real binary behind a function URL until the test ends, and returns the address.
+func launch(t *testing.T, providers, channels []object, env ...string) string {
+	t.Helper()
+	for _, c := range channels {
+		c["credentials"] = []object{{"alias": "one", "secret": "env:UPSTREAM_KEY"}}
+	}
+	sum := sha256.Sum256([]byte("dev"))
+	config, err := json.Marshal(object{"version": "clients", "providers": providers, "channels": channels,
+		"organizations": []object{{"name": "dev", "models": []string{"*"}}},
+		"keys":          []object{{"alias": "dev", "organization": "dev", "sha256": hex.EncodeToString(sum[:])}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "gateway.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	front, err := runtimeapi.New(runtimeapi.Function{Name: "gateway", Bootstrap: bootstrap, Dir: dir, Timeout: time.Minute, MemoryMB: 256,
-		Concurrency: 4, Mode: runtimeapi.Stream, Freeze: true,
-		Env: []string{"SPILLWAY_SIMULATOR_URL=http://" + listener.Addr().String() + "/v1", "SIM_KEY=upstream-key"}})
+		Concurrency: 4, Mode: runtimeapi.Stream, Freeze: true, Env: append(env, "UPSTREAM_KEY="+upstreamKey)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +100,8 @@ func start(t *testing.T) *stack {
 	t.Cleanup(func() {
 		server.Close()
 		front.Close()
-		provider.Close()
-		<-served
 	})
-	return &stack{url: server.URL, provider: provider}
+	return server.URL
 }
 
 // calls are the models that the provider was asked for, in order.

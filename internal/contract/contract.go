@@ -8,6 +8,7 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,8 @@ const (
 	NotObject Kind = "not_object"
 	// Mismatch is JSON that the client's schema rejects.
 	Mismatch Kind = "schema_mismatch"
+	// Truncated is an output that its token limit cut off before it was what was asked for.
+	Truncated Kind = "truncated"
 	// TooCostly is JSON that would take the client's schema beyond all sense to check: it counts as not kept.
 	TooCostly Kind = "too_costly"
 )
@@ -128,21 +131,55 @@ func (c *Contract) checkChoice(choice *chat.AnswerChoice) *Violation {
 	if choice.Refusal != "" || choice.Finish != chat.FinishStop && choice.Finish != chat.FinishToolCalls {
 		return nil
 	}
-	at := fmt.Sprintf("/choices/%d/message", choice.Index)
-	for i, call := range choice.Calls {
-		if v := c.checkCall(call.Name, call.Arguments); v != nil {
-			v.Pointer = fmt.Sprintf("%s/tool_calls/%d/function/arguments", at, i)
-			return v
-		}
+	if v := c.checkCalls(choice); v != nil {
+		return v
 	}
 	if choice.Finish != chat.FinishStop || len(choice.Calls) > 0 && choice.Text == "" {
 		return nil
 	}
-	if v := c.checkText(choice.Text); v != nil {
-		v.Pointer = at + "/content"
-		return v
+	return c.checkContent(choice)
+}
+
+// CheckTruncated says whether what an answer's token limit cut off would keep the contract as it is: nil, or the first
+// *Violation, of the kind Truncated. Words that stand before a call are no output that was asked for.
+func (c *Contract) CheckTruncated(a *chat.Answer) error {
+	if c == nil {
+		return nil
+	}
+	for i := range a.Choices {
+		choice := &a.Choices[i]
+		if choice.Finish != chat.FinishLength || choice.Refusal != "" {
+			continue
+		}
+		v := c.checkCalls(choice)
+		if len(choice.Calls) == 0 {
+			v = c.checkContent(choice)
+		}
+		if v != nil {
+			return v.truncated()
+		}
 	}
 	return nil
+}
+
+func (v *Violation) truncated() *Violation { return &Violation{Kind: Truncated, Pointer: v.Pointer} }
+
+func (c *Contract) checkCalls(choice *chat.AnswerChoice) *Violation {
+	for i, call := range choice.Calls {
+		if v := c.checkCall(call.Name, call.Arguments); v != nil {
+			v.Pointer = fmt.Sprintf("/choices/%d/message/tool_calls/%d/function/arguments", choice.Index, i)
+			return v
+		}
+	}
+	return nil
+}
+
+func (c *Contract) checkContent(choice *chat.AnswerChoice) *Violation {
+	v := c.checkText(choice.Text)
+	if v != nil {
+		v.Pointer = fmt.Sprintf("/choices/%d/message/content", choice.Index)
+	}
+	return v
 }
 
 // CheckCall says whether one whole call of a tool keeps the contract: nil, or a *Violation whose pointer is relative to
@@ -154,6 +191,14 @@ func (c *Contract) CheckCall(name, arguments string) error {
 	if v := c.checkCall(name, arguments); v != nil {
 		v.Pointer = "/function/arguments"
 		return v
+	}
+	return nil
+}
+
+// CheckTruncatedCall is CheckCall for a call that the token limit cut off: the *Violation is of the kind Truncated.
+func (c *Contract) CheckTruncatedCall(name, arguments string) error {
+	if v, broken := errors.AsType[*Violation](c.CheckCall(name, arguments)); broken {
+		return v.truncated()
 	}
 	return nil
 }

@@ -113,6 +113,58 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckTruncated: what the token limit cut off, had it been the whole.
+func TestCheckTruncated(t *testing.T) {
+	cut := func(c chat.AnswerChoice) chat.AnswerChoice { return ends(c, chat.FinishLength) }
+	refused := cut(says(`no`))
+	refused.Refusal = "no"
+	talking := cut(calls("f", `{"x":1,"tag":null}`))
+	talking.Text = "let me see"
+	const content, call = "/choices/0/message/content: truncated", "/choices/0/message/tool_calls/1/function/arguments: truncated"
+	for name, c := range map[string]struct {
+		request *chat.Request
+		choices []chat.AnswerChoice
+		broken  string
+	}{
+		"half a value":                             {schemaRequest(point), []chat.AnswerChoice{cut(says(`{"x":1,"t`))}, content},
+		"a value that lacks a member":              {schemaRequest(point), []chat.AnswerChoice{cut(says(`{"x":1}`))}, content},
+		"nothing":                                  {schemaRequest(point), []chat.AnswerChoice{cut(says(``))}, content},
+		"a whole value":                            {schemaRequest(point), []chat.AnswerChoice{cut(says(`{"x":1,"tag":null}`))}, ""},
+		"half an object":                           {objectRequest(), []chat.AnswerChoice{cut(says(`{"x":1`))}, content},
+		"a refusal":                                {schemaRequest(point), []chat.AnswerChoice{refused}, ""},
+		"half a value that ended by itself":        {schemaRequest(point), []chat.AnswerChoice{says(`{"x":1`)}, ""},
+		"half a value that was filtered":           {schemaRequest(point), []chat.AnswerChoice{ends(says(`{"x":1`), chat.FinishContentFilter)}, ""},
+		"half the arguments of a strict call":      {toolRequest(true), []chat.AnswerChoice{cut(calls("f", `{"x":`))}, call},
+		"half the arguments of a loose call":       {toolRequest(false), []chat.AnswerChoice{cut(calls("f", `{"x":`))}, call},
+		"a loose call":                             {toolRequest(false), []chat.AnswerChoice{cut(calls("f", `{}`))}, ""},
+		"a strict call before its arguments":       {toolRequest(true), []chat.AnswerChoice{cut(calls("f", `{}`))}, call},
+		"free text to a custom tool":               {toolRequest(true), []chat.AnswerChoice{cut(calls("free", `SEL`))}, ""},
+		"text beside tools":                        {toolRequest(true), []chat.AnswerChoice{cut(says("Hel"))}, ""},
+		"words before a whole call under a schema": {both(), []chat.AnswerChoice{talking}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compiled, err := contract.Compile(c.request)
+			require.Nil(t, err)
+			if got := compiled.CheckTruncated(&chat.Answer{Choices: c.choices}); c.broken == "" {
+				require.NoError(t, got)
+			} else {
+				require.EqualError(t, got, c.broken)
+			}
+		})
+	}
+	t.Run("a request that demands nothing", func(t *testing.T) {
+		var none *contract.Contract
+		require.NoError(t, none.CheckTruncated(&chat.Answer{Choices: []chat.AnswerChoice{cut(says(`{`))}}))
+		require.NoError(t, none.CheckTruncatedCall("f", `{`))
+	})
+	t.Run("a call by itself", func(t *testing.T) {
+		compiled, err := contract.Compile(toolRequest(true))
+		require.Nil(t, err)
+		require.EqualError(t, compiled.CheckTruncatedCall("f", `{"x":`), "/function/arguments: truncated")
+		require.NoError(t, compiled.CheckTruncatedCall("f", `{"x":1,"tag":null}`))
+	})
+}
+
 // both asks for a schema and offers tools.
 func both() *chat.Request {
 	r := toolRequest(true)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,8 +53,10 @@ type found struct {
 	// contract is what the answer must keep; nil: nothing is demanded. verdict holds a live stream to it; nil: nothing is
 	// demanded, or the answer has been held to it before the commit.
 	contract *contract.Contract
-	policy   *fault.Policy
-	verdict  *verdict
+	// whole says that what its token limit cut off does not keep the contract.
+	whole   bool
+	policy  *fault.Policy
+	verdict *verdict
 	// broken is what cut the stream after the commit; nil while it is whole.
 	broken *fault.Failure
 }
@@ -75,7 +78,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		if f != nil {
 			return f, nil
 		}
-		if failure == nil { // it cannot take the request, or somebody else's probe is on its way: passed over at no cost
+		if failure == nil { // it cannot take the request as it is, or somebody else's probe is on its way: passed over at no cost
 			if at++; at >= len(j.candidates) {
 				return nil, g.exhausted(j)
 			}
@@ -86,6 +89,9 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		fresh = false
 		switch d.Step {
 		case retry.Again:
+			if d.Reason == retry.LargerLimit {
+				j.output = j.larger(&j.candidates[at])
+			}
 			if d.Reason == retry.StaleConnection {
 				j.progress.Replayed, fresh = true, true
 			} else {
@@ -100,6 +106,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 			at++
 		case retry.Next:
 			at = j.next(at, d.Reason == retry.LargerCandidate)
+			j.leave()
 			j.progress.Fallbacks++
 			g.Shares.Change(j.tenant(), retry.Buckets.Moved)
 		default:
@@ -118,6 +125,9 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		failure = r.Failure(cand.Channel.Provider.Kind, time.Now())
 		g.remember(j, cand, failure)
 		return nil, failure, true
+	}
+	if ended, ready := g.fetchFor(ctx, j, cand); !ready {
+		return nil, ended, false
 	}
 	permit := g.Health.Admit(time.Now(), cand.key(), j.limits.FirstContent(j.turn(at)))
 	if !permit.Allowed {
@@ -148,7 +158,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
 	rule, share := g.Policy.Rule(failure.Class), g.Shares.Of(j.tenant())
 	d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: rule, Streaming: j.req.Stream, ReplayUnsafe: j.replayUnsafe(),
-		Opened: opened, Final: errors.Is(failure, errTooLarge), NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
+		Opened: opened, Truncated: truncated(failure), Larger: j.larger(&j.candidates[at]) > 0, Final: errors.Is(failure, errTooLarge), NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
 	g.write(j, &j.candidates[at], failure, d)
 	return d
 }
@@ -157,7 +167,7 @@ func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool
 func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permit breaker.Permit) (*found, *fault.Failure) {
 	cand := &j.candidates[at]
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &found{cand: cand, permit: permit, contract: j.contract, policy: g.Policy, choices: j.req.Choices, maxStream: g.MaxStream, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
+	f := &found{cand: cand, permit: permit, contract: j.contract, whole: j.route.Policy.RetryTruncated, policy: g.Policy, choices: j.req.Choices, maxStream: g.MaxStream, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() {
 		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
 		g.report(permit, cand, breaker.Succeeded())
@@ -171,8 +181,8 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 		f.dog.allow(j.limits.Plain(turn))
 	}
 	adapter := g.Providers[cand.Channel.Provider.Kind]
-	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, Stream: stream,
-		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream})
+	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, MaxTokens: j.outputOf(cand), Stream: stream,
+		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream, Fetched: j.fetched.contents})
 	if err != nil {
 		f.dog.stop()
 		cancel(nil)
@@ -184,7 +194,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	}
 	f.reply = reply
 	if j.wholeTools() {
-		f.reply = &wholeCalls{Reply: reply, policy: g.Policy, contract: j.contract}
+		f.reply = &wholeCalls{Reply: reply, policy: g.Policy, contract: j.contract, whole: f.whole}
 	}
 	if err := f.read(j.commitment(), j.req.Stream, j.stall(&cand.Candidate, turn.Others)); err != nil {
 		f.close()
@@ -235,8 +245,11 @@ func validate(a *chat.Answer) error {
 		return &notAnAnswer{"the answer has no choice"}
 	}
 	for _, c := range a.Choices {
-		for _, call := range c.Calls {
-			if call.Name == "" || !call.Custom && !readable(call.Arguments) {
+		for i, call := range c.Calls {
+			switch unreadable := !call.Custom && !readable(call.Arguments); {
+			case unreadable && c.Finish == chat.FinishLength: // the limit is the client's, and no fault of the provider
+				return &contract.Violation{Kind: contract.Truncated, Pointer: fmt.Sprintf("/choices/%d/message/tool_calls/%d/function/arguments", c.Index, i)}
+			case unreadable || call.Name == "":
 				return &notAnAnswer{"a tool call cannot be read"}
 			}
 		}

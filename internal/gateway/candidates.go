@@ -72,6 +72,9 @@ type passed struct {
 	view breaker.View
 }
 
+// unable reports whether it is for what is in the request that the candidate was passed over, and not for its health.
+func (p *passed) unable() bool { return p.view.Reason == unfit || p.view.Reason == unfetched }
+
 // eligible leaves out the candidates whose circuit is open or whose provider asked for a pause. Those that a hold answers
 // for keep their place.
 func (g *Gateway) eligible(j *journey) {
@@ -129,13 +132,13 @@ func (g *Gateway) exhausted(j *journey) *fault.Error {
 	if j.last != nil {
 		return g.final(j, j.last)
 	}
-	if f := j.unfit; f != nil && len(j.passed) == len(j.route.Candidates) {
+	if f := j.unfit; f != nil && !slices.ContainsFunc(j.passed, func(p passed) bool { return !p.unable() }) {
 		return cannotTake(f)
 	}
 	e := &fault.Error{Code: fault.AllCredentialsLimited, Message: "every credential of the model is at its limit", Retryable: true, Class: fault.RateLimited}
 	now := time.Now()
 	for _, p := range j.passed {
-		if p.view.Reason == unfit {
+		if p.unable() {
 			continue
 		}
 		if p.view.Reason != breaker.Throttled {

@@ -127,6 +127,9 @@ func (j *journey) interruption(f *found, failure *fault.Failure) *fault.Error {
 func cannotTake(f *fault.Failure) *fault.Error {
 	e := &fault.Error{Code: fault.UnsupportedModelInput, Param: f.Param, Class: f.Class, Cause: f,
 		Message: "no candidate of this model can take " + cmp.Or(strconv.Quote(f.Param), "a part of the request")}
+	if why, ok := errors.AsType[*notFetched](f); ok {
+		e.Message += ": " + why.Error()
+	}
 	if strings.Contains(f.Param, "schema") || strings.Contains(f.Param, "parameters") {
 		e.Code = fault.UnsupportedSchema
 	}

@@ -37,6 +37,8 @@ type Gateway struct {
 	// Latencies know how fast channels were lately.
 	Latencies *route.Latencies
 	Recorder  *telemetry.Recorder
+	// Fetcher reads what a request names by address; nil: nothing is read, and candidates that need it are passed over.
+	Fetcher Fetcher
 	// MaxStream is how much of one provider's stream is relayed, in bytes; 0: no bound. Below the platform's own limit of an
 	// answer, so that the end is ours to tell.
 	MaxStream int
@@ -162,7 +164,9 @@ type journey struct {
 	candidates []candidate
 	passed     []passed
 	progress   retry.Progress
-	tried      []fault.Tried
+	// output is the limit of the output in tokens once it has been raised; 0: the client's own holds.
+	output int64
+	tried  []fault.Tried
 	// lastTried is the candidate of the last entry of tried.
 	lastTried *candidate
 	// soonest is the earliest moment that a provider named for coming back; zero: none did.
@@ -171,6 +175,8 @@ type journey struct {
 	last *fault.Failure
 	// unfit is why the last candidate that was passed over could not take the request.
 	unfit *fault.Failure
+	// fetched is what was read of the addresses in the request.
+	fetched fetched
 	// began is when the call behind last began; zero: it was answered from memory.
 	began    time.Time
 	lastCand *candidate

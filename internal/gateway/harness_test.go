@@ -79,6 +79,8 @@ type settings struct {
 	// adapter and dialect wrap the real ones.
 	adapter func(provider.Provider) provider.Provider
 	dialect func(dialect.Dialect) dialect.Dialect
+	// pictures is the host that images are fetched from; nil: nothing can be fetched.
+	pictures *pictures
 	// maxEvent is the largest frame of a stream; 0: the default.
 	maxEvent int
 	// maxStream bounds what is relayed of a stream; 0: no bound.
@@ -147,7 +149,9 @@ func newWorld(t *testing.T, s settings) *world {
 		w.down[strings.ToLower(string(letter))] = true
 	}
 	w.handler = w.gateway(t, s)
+	closePictures := s.pictures.serve()
 	w.close = func() {
+		closePictures()
 		w.wire.Close()
 		require.NoError(t, w.provider.Close())
 		require.NoError(t, <-served)
@@ -169,7 +173,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -65,6 +65,9 @@ func (f *found) read(c commitment, stream bool, stall time.Duration) error {
 		return f.judgeHeld()
 	}
 	f.answer = whole.Answer()
+	if err := f.cutOff(f.answer); err != nil {
+		return err
+	}
 	if err := validate(f.answer); err != nil {
 		return err
 	}

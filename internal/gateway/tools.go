@@ -19,10 +19,12 @@ type wholeCalls struct {
 	policy *fault.Policy
 	// contract is what each call must keep; nil: no more than being readable.
 	contract *contract.Contract
-	pending  []pendingCall
-	size     int // of the arguments withheld so far
-	event    chat.Event
-	after    *chat.Event // an event that waits behind the calls it ends
+	// whole says that a call that its token limit cut off does not keep the contract.
+	whole   bool
+	pending []pendingCall
+	size    int // of the arguments withheld so far
+	event   chat.Event
+	after   *chat.Event // an event that waits behind the calls it ends
 }
 
 type pendingCall struct {
@@ -103,12 +105,8 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 		if p.call.Arguments = string(p.arguments); !p.call.Custom {
 			p.call.Arguments = cmp.Or(p.call.Arguments, "{}")
 		}
-		if !p.call.Custom && !readable(p.call.Arguments) {
-			return nil, w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
-				Cause: errUnreadableCall})
-		}
-		if err := w.contract.CheckCall(p.call.Name, p.call.Arguments); err != nil && claims(end.Deltas[at].Finish) {
-			return nil, breach(w.policy, err)
+		if err := w.check(&p.call, end.Deltas[at].Finish); err != nil {
+			return nil, err
 		}
 		w.event.Deltas = append(w.event.Deltas, chat.Delta{Choice: p.choice, Tools: []chat.ToolDelta{p.call}})
 	}
@@ -116,4 +114,24 @@ func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
 		return nil, nil
 	}
 	return &w.event, nil
+}
+
+// check holds a whole call to what every call must be, and to the contract.
+func (w *wholeCalls) check(c *chat.ToolDelta, finish chat.FinishReason) error {
+	var broken error
+	switch cut, unreadable := finish == chat.FinishLength, !c.Custom && !readable(c.Arguments); {
+	case cut && unreadable:
+		broken = &contract.Violation{Kind: contract.Truncated, Pointer: "/function/arguments"}
+	case cut && w.whole:
+		broken = w.contract.CheckTruncatedCall(c.Name, c.Arguments)
+	case unreadable:
+		return w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
+			Cause: errUnreadableCall})
+	case claims(finish):
+		broken = w.contract.CheckCall(c.Name, c.Arguments)
+	}
+	if broken != nil {
+		return breach(w.policy, broken)
+	}
+	return nil
 }

@@ -48,7 +48,23 @@ func (f *found) judgeHeld() error {
 	for _, ev := range f.held {
 		whole.Add(ev)
 	}
-	return f.contract.Check(whole.Answer())
+	return f.judge(whole.Answer())
+}
+
+// judge holds a whole answer to the contract.
+func (f *found) judge(a *chat.Answer) error {
+	if err := f.cutOff(a); err != nil {
+		return err
+	}
+	return f.contract.Check(a)
+}
+
+// cutOff holds what an answer's token limit cut off to the contract, where the route wants that.
+func (f *found) cutOff(a *chat.Answer) error {
+	if !f.whole {
+		return nil
+	}
+	return f.contract.CheckTruncated(a)
 }
 
 // pass sends one event of a committed stream, unless it has to wait for the verdict.
@@ -81,7 +97,7 @@ func (f *found) conclude(out *outlet) *fault.Failure {
 		return nil
 	}
 	f.verdict = nil
-	if err := f.contract.Check(v.answer.Answer()); err != nil {
+	if err := f.judge(v.answer.Answer()); err != nil {
 		f.drain()
 		return breach(f.policy, err)
 	}

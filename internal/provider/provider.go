@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 
 	"spillway/internal/catalog"
@@ -16,6 +17,8 @@ type Call struct {
 	Request    *chat.Request
 	Channel    *catalog.Channel
 	Credential *catalog.Credential
+	// MaxTokens bounds the output in place of the request's own bound; 0: the request's. OutputLimit is the one that holds.
+	MaxTokens int64
 	// Stream says whether the upstream call streams, which is independent of the client's wish.
 	Stream bool
 	// Fresh demands a connection that has carried no request before.
@@ -24,7 +27,21 @@ type Call struct {
 	Policy *fault.Policy
 	// Headers are the client's headers that may go upstream, by canonical name.
 	Headers map[string]string
+	// Fetched holds what the gateway has read of the addresses in the request (chat.Part.Remote), by address. An adapter must
+	// send the content instead of an address that is here. Shared by all candidates: it must not be changed.
+	Fetched map[string]Content
 }
+
+// Content is an image or a file that was fetched.
+type Content struct {
+	// Media is its media type, as its first bytes tell it: image/jpeg, image/png, image/gif, image/webp or application/pdf.
+	Media string `json:"media"`
+	// Base64 is the content in standard base64, as every wire format wants it.
+	Base64 string `json:"base64"`
+}
+
+// OutputLimit bounds the output of this call, in tokens; 0: nobody set a bound.
+func (c Call) OutputLimit() int64 { return cmp.Or(c.MaxTokens, c.Request.MaxTokens) }
 
 // Provider speaks one upstream wire format.
 //

@@ -129,6 +129,8 @@ const (
 	LargerCandidate Reason = "larger_candidate"
 	NoLargerContext Reason = "no_larger_context"
 	RegenerateOnce  Reason = "regenerate_once"
+	LargerLimit     Reason = "larger_limit"
+	NoLargerLimit   Reason = "no_larger_limit"
 	RouteFallsBack  Reason = "route_falls_back"
 	RouteForbids    Reason = "route_forbids_fallback"
 	CircuitOpened   Reason = "circuit_opened"
@@ -164,6 +166,9 @@ type Failed struct {
 	ReplayUnsafe bool
 	// Opened says that this failure opened the candidate's circuit.
 	Opened bool
+	// Truncated says that the answer was cut off by its output limit, Larger that the candidate can be given a larger one.
+	// A call under the same limit would end alike.
+	Truncated, Larger bool
 	// Final says that no candidate can repair it for this request, whatever the class says.
 	Final bool
 	// NoRetries and NoShare say that the route's bucket for retries, or for moves to a fallback, is empty.
@@ -266,6 +271,8 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 		return no(ProviderSaysNo)
 	case f.Opened:
 		return no(CircuitOpened)
+	case f.Truncated && !f.Larger:
+		return no(NoLargerLimit)
 	case f.Silence() && allowed > 0 && !l.RetrySilence:
 		return no(SilentProvider)
 	case f.Streaming && f.Class == fault.ServerError && f.Status == 500 && !f.InStream && !l.RetryStream500:
@@ -290,7 +297,10 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 	if deadline.Sub(now)-wait < l.MinUseful {
 		return no(NoTime)
 	}
-	if f.Class == fault.ContractViolation {
+	switch {
+	case f.Truncated:
+		reason = LargerLimit
+	case f.Class == fault.ContractViolation:
 		reason = RegenerateOnce
 	}
 	return Decision{Step: Again, Wait: wait, Reason: reason}

@@ -60,6 +60,8 @@ var (
 
 func streaming(f *retry.Failed)    { f.Streaming = true }
 func replayUnsafe(f *retry.Failed) { f.ReplayUnsafe = true }
+func truncated(f *retry.Failed)    { f.Truncated = true }
+func larger(f *retry.Failed)       { f.Truncated, f.Larger = true, true }
 
 // The situations: the first call of the first of three candidates, and so on.
 var (
@@ -107,6 +109,11 @@ func TestDecide(t *testing.T) {
 		"a second failure moves on":               {failed(status(503)), retried, three, plenty, next(retry.RetriesUsed)},
 		"a second failure of the last one ends":   {failed(status(503)), retried, alone, plenty, end(retry.RetriesUsed)},
 		"a second broken contract moves on":       {failed(breach), retried, three, plenty, next(retry.RetriesUsed)},
+		"what was cut off gets a larger limit":    {failed(breach, larger), first, three, plenty, again(0, retry.LargerLimit)},
+		"cut off at the largest limit moves on":   {failed(breach, truncated), first, three, plenty, next(retry.NoLargerLimit)},
+		"cut off at the largest limit ends alone": {failed(breach, truncated), first, alone, plenty, end(retry.NoLargerLimit)},
+		"cut off after a retry moves on":          {failed(breach, larger), retried, three, plenty, next(retry.RetriesUsed)},
+		"cut off, and attempts kept for others":   {failed(breach, larger), second, two, plenty, next(retry.KeptForOthers)},
 		"a second broken contract, alone, ends":   {failed(breach), retried, alone, plenty, end(retry.RetriesUsed)},
 		"the lone candidate is retried":           {failed(status(503)), first, alone, plenty, again(backoff, retry.Transient)},
 		"the second of three leaves its retry":    {failed(status(503)), second, two, plenty, next(retry.KeptForOthers)},

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -11,17 +10,25 @@ var jsonBody = http.Header{"Content-Type": {"application/json"}}
 
 // draft is the healthy answer to this call.
 func (x exchange) draft() draft {
-	return x.wire.answer(x.request, fmt.Sprintf("sim%06d", x.id))
+	return x.wire.answer(x.answer())
 }
 
-// healthy is the whole answer.
-func (x exchange) healthy() Reply {
-	d := x.draft()
+// answer is what the call is answered with, before its wire format.
+func (x exchange) answer() answer { return x.request.answer(x.id, time.Now().Unix()) }
+
+// refuse is a refusal of this call.
+func (x exchange) refuse(k kind) Reply { return x.wire.refuse(k.failure(), x.id) }
+
+// whole is a draft to its end.
+func (x exchange) whole(d draft) Reply {
 	if !x.request.stream {
 		return x.plain(d)
 	}
 	return Reply{Stream: x.chunks(d)}
 }
+
+// healthy is the whole answer.
+func (x exchange) healthy() Reply { return x.whole(x.draft()) }
 
 // plain takes as long as the stream would.
 func (x exchange) plain(d draft) Reply {
@@ -32,16 +39,16 @@ func (x exchange) plain(d draft) Reply {
 func (x exchange) chunks(d draft) []Chunk {
 	out := []Chunk{}
 	for _, f := range d.open {
-		out = append(out, Chunk{Data: event(f)})
+		out = append(out, Chunk{Data: f.String()})
 	}
 	for _, f := range d.content {
-		out = append(out, Chunk{After: x.gap, Data: event(f)})
+		out = append(out, Chunk{After: x.gap, Data: f.String()})
 	}
 	for _, f := range d.finish {
-		out = append(out, Chunk{Data: event(f)})
+		out = append(out, Chunk{Data: f.String()})
 	}
-	if d.done != "" {
-		out = append(out, Chunk{Data: event(d.done)})
+	for _, f := range d.done {
+		out = append(out, Chunk{Data: f.String()})
 	}
 	return out
 }
@@ -49,7 +56,7 @@ func (x exchange) chunks(d draft) []Chunk {
 // upTo keeps the first n tokens of a draft and nothing that comes after them.
 func (d draft) upTo(n int) draft {
 	d.content = d.content[:min(n, len(d.content))]
-	d.finish, d.done = nil, ""
+	d.finish, d.done = nil, nil
 	return d
 }
 
@@ -62,7 +69,7 @@ func (d draft) from(n int) draft {
 
 func noPrefill(x exchange) Reply {
 	if x.request.endsAssistant {
-		return x.wire.refuse(prefillRefused)
+		return x.refuse(prefillRefused)
 	}
 	return x.healthy()
 }
@@ -96,7 +103,7 @@ func slowly(d time.Duration, f fault) fault {
 
 // failing refuses with the failure.
 func failing(f failure) fault {
-	return func(x exchange) Reply { return x.wire.refuse(f) }
+	return func(x exchange) Reply { return x.wire.refuse(f, x.id) }
 }
 
 // unanswered sends nothing at all.
@@ -155,9 +162,9 @@ func malformedAfter(n int) fault {
 		d := x.draft()
 		if !x.request.stream {
 			start := d.plainUpTo(n)
-			return Reply{Body: start + halfChunk(d.open[0]) + d.plain[len(start):]}
+			return Reply{Body: start + d.first().half().data + d.plain[len(start):]}
 		}
-		stream := append(x.chunks(d.upTo(n)), Chunk{Data: event(halfChunk(d.open[0]))})
+		stream := append(x.chunks(d.upTo(n)), Chunk{Data: d.first().half().String()})
 		return Reply{Stream: append(stream, x.chunks(d.from(n))...)}
 	}
 }
@@ -170,40 +177,25 @@ func withoutDone(d time.Duration) fault {
 		if !x.request.stream {
 			return Reply{Header: jsonBody, Stream: []Chunk{{Data: draft.plain}}, End: Stall, Hold: d}
 		}
-		draft.done = ""
+		draft.done = nil
 		return Reply{Stream: x.chunks(draft), End: Stall, Hold: d}
 	}
 }
 
 // failingInside opens a 200 and fails inside it, before any content.
 func failingInside(f failure) fault {
-	return func(x exchange) Reply {
-		inside := x.wire.refuse(f).Body
-		if !x.request.stream {
-			return Reply{Body: inside}
-		}
-		stream := x.chunks(x.draft().upTo(0))
-		return Reply{Stream: append(stream, Chunk{Data: event(inside)})}
-	}
+	return func(x exchange) Reply { return x.whole(x.wire.failed(x.answer(), f)) }
 }
 
 // errorAsSuccess is an error under a 200, in place of any answer.
 func errorAsSuccess(x exchange) Reply {
-	r := x.wire.refuse(serverError)
-	r.Status = 200
+	r := x.refuse(serverError)
+	r.Status = http.StatusOK
 	return r
 }
 
-func emptyChoices(x exchange) Reply {
-	// Only OpenAI's formats have choices; another wire will say what its own
-	// empty answer is.
-	c := completion{id: fmt.Sprintf("chatcmpl-sim%06d", x.id), created: time.Now().Unix(), request: x.request}
-	if !x.request.stream {
-		c.request.choices = 0
-		return Reply{Body: c.plain()}
-	}
-	return Reply{Stream: []Chunk{{Data: event(c.frame([]any{}, nil))}, {Data: event("[DONE]")}}}
-}
+// empty is a whole answer with nothing in it.
+func empty(x exchange) Reply { return x.whole(x.wire.empty(x.answer())) }
 
 func html(status int) fault {
 	return func(exchange) Reply { return Reply{Status: status, Body: page} }
@@ -217,12 +209,14 @@ func zeroBytes(x exchange) Reply {
 	return Reply{Header: jsonBody}
 }
 
-// cutInToolCall calls a tool, whatever was asked, and cuts inside its arguments.
+// cutInToolCall calls a tool, whatever was asked, and cuts in the middle of the call:
+// inside its arguments, or, in a format that sends a call in one piece, behind it and
+// before the end of the answer.
 func cutInToolCall(x exchange) Reply {
-	if x.request.call == nil {
-		x.request.call = &toolCall{name: "get_weather", arguments: `{"city":"Lisbon","unit":"celsius"}`}
+	if x.request.calls == nil {
+		x.request.calls = []toolCall{{name: "get_weather", arguments: `{"city":"Lisbon","unit":"celsius"}`}}
 	}
-	return cutAfter(len(x.draft().content) / 2)(x)
+	return cutAfter(max(1, len(x.draft().content)/2))(x)
 }
 
 // invalidJSON is a complete answer whose text is not the JSON that was asked for.

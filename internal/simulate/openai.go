@@ -3,64 +3,9 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
-	"time"
 )
-
-// answerText is the whole healthy answer: 60 words, each of them one token.
-const answerText = "When the river rises behind the dam, a spillway opens a second path: the extra water leaves " +
-	"the reservoir over a broad concrete lip, runs down a smooth channel beside the wall, loses its force " +
-	"in a deep stilling basin, and returns to the riverbed below, calm and spent, so that the dam stays whole " +
-	"and the valley never floods."
-
-// Answer is the text that "sim-ok" gives when the request limits nothing.
-func Answer() string { return answerText }
-
-// Tokens is Answer in the pieces in which it is streamed.
-func Tokens() []string { return words(answerText) }
-
-// words cuts before each space, so that the pieces join to the text.
-func words(text string) []string {
-	var out []string
-	for len(text) > 0 {
-		end := strings.IndexByte(text[1:], ' ') + 1
-		if end == 0 {
-			end = len(text)
-		}
-		out = append(out, text[:end])
-		text = text[end:]
-	}
-	return out
-}
-
-// request is what the faults need to know of any request, in any wire format.
-type request struct {
-	model         string
-	stream        bool
-	usage         bool // the stream is to end with a usage event
-	limit         int  // tokens; 0 is none
-	choices       int  // ≥ 1
-	text          string
-	call          *toolCall       // the answer is this call
-	schema        json.RawMessage // the answer is an object of this schema
-	endsAssistant bool            // the last message is the assistant's
-	promptTokens  int
-}
-
-type toolCall struct {
-	name      string
-	arguments string
-}
-
-// draft is a healthy answer in parts, so that a fault can break it anywhere.
-// Frames are payloads of events; plain is the same answer as one body.
-type draft struct {
-	open    []string // before the first content
-	content []string // one token each (one token of each choice, in turn)
-	finish  []string // finish reason, then usage if asked for
-	done    string   // the end mark
-	plain   string
-}
 
 // openAIChat is POST /v1/chat/completions.
 // Shapes: OpenAI's OpenAPI 2.3.0 (2026-08-21), https://platform.openai.com/docs/api-reference/chat.
@@ -78,6 +23,7 @@ type chatRequest struct {
 	N                   int             `json:"n"`
 	Tools               []chatTool      `json:"tools"`
 	ToolChoice          json.RawMessage `json:"tool_choice"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
 	ResponseFormat      struct {
 		Type       string `json:"type"`
 		JSONSchema struct {
@@ -98,21 +44,44 @@ type chatTool struct {
 	} `json:"function"`
 }
 
-// text of a message's content: a string, or the text parts of an array.
-func (m chatMessage) text() string {
-	var s string
-	if json.Unmarshal(m.Content, &s) == nil {
-		return s
+// neutral reads a message's content: a string, or the text parts of an array.
+// Content of another shape says nothing.
+func (m chatMessage) neutral() message {
+	out := message{assistant: m.Role == "assistant", user: m.Role == "user"}
+	if json.Unmarshal(m.Content, &out.text) == nil {
+		return out
 	}
 	var parts []struct {
+		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(m.Content, &parts) // content of another shape has no text
-	var b strings.Builder
+	_ = json.Unmarshal(m.Content, &parts)
 	for _, p := range parts {
-		b.WriteString(p.Text)
+		out.text += p.Text
+		if p.Type == "image_url" {
+			out.images++
+		}
 	}
-	return b.String()
+	return out
+}
+
+func (openAIChat) name() string { return "" }
+
+func (openAIChat) peek(body []byte) (model string, stream bool) {
+	var head struct {
+		Model  string `json:"model"`
+		Stream bool   `json:"stream"`
+	}
+	_ = json.Unmarshal(body, &head) // a body that is no JSON names no model
+	return head.Model, head.Stream
+}
+
+// admit takes any key that does not say that it is bad, and none.
+func (openAIChat) admit(h http.Header) *failure {
+	if strings.HasPrefix(h.Get("Authorization"), "Bearer bad") {
+		return &failure{kind: badKey}
+	}
+	return nil
 }
 
 func (openAIChat) parse(body []byte) (request, *failure) {
@@ -126,212 +95,175 @@ func (openAIChat) parse(body []byte) (request, *failure) {
 	case len(in.Messages) == 0:
 		return request{}, invalid("Invalid 'messages': empty array. Expected an array with minimum length 1.")
 	}
-	last := in.Messages[len(in.Messages)-1]
-	r := request{
-		model:         in.Model,
-		stream:        in.Stream,
-		usage:         in.StreamOptions.IncludeUsage,
-		limit:         max(in.MaxTokens, in.MaxCompletionTokens),
-		choices:       max(in.N, 1),
-		endsAssistant: last.Role == "assistant",
-		call:          in.toolCall(),
+	a := asked{model: in.Model, stream: in.Stream, usage: in.StreamOptions.IncludeUsage, limit: max(in.MaxTokens, in.MaxCompletionTokens),
+		choices: in.N, choice: in.choice(), oneCall: in.ParallelToolCalls != nil && !*in.ParallelToolCalls,
+		anyObject: in.ResponseFormat.Type == "json_object"}
+	if in.ResponseFormat.Type == "json_schema" {
+		a.schema = in.ResponseFormat.JSONSchema.Schema
 	}
 	for _, m := range in.Messages {
-		r.promptTokens += 4 + len(m.text())/4
+		a.messages = append(a.messages, m.neutral())
 	}
-	switch in.ResponseFormat.Type {
-	case "json_schema":
-		r.schema = in.ResponseFormat.JSONSchema.Schema
-	case "json_object":
-		r.schema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`)
+	for _, t := range in.Tools {
+		a.tools = append(a.tools, tool{t.Function.Name, t.Function.Parameters})
 	}
-	r.text = answerText
-	if r.schema != nil {
-		r.text = satisfy(r.schema)
-	}
-	return r, nil
+	return a.plan(), nil
 }
 
-func invalid(message string) *failure {
-	return &failure{status: 400, typ: "invalid_request_error", message: message}
-}
-
-// toolCall is the call that the request leads to: a forced one, or one about the
-// weather that the user asked for and that has no result yet.
-func (in chatRequest) toolCall() *toolCall {
-	if len(in.Tools) == 0 {
-		return nil
-	}
+// choice is a word or an object, so that one of the two readings fails.
+func (in chatRequest) choice() choice {
 	var word string
 	var named struct {
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
-	_ = json.Unmarshal(in.ToolChoice, &word)  // one of the two is
-	_ = json.Unmarshal(in.ToolChoice, &named) // of another shape
-	name := "get_weather"
-	switch {
-	case named.Function.Name != "":
-		name = named.Function.Name
-	case word == "required":
-	case word == "none" || !in.asksWeather():
-		return nil
-	}
-	tool := in.Tools[0]
-	for _, t := range in.Tools {
-		if t.Function.Name == name {
-			tool = t
-		}
-	}
-	return &toolCall{name: tool.Function.Name, arguments: satisfy(tool.Function.Parameters)}
+	_ = json.Unmarshal(in.ToolChoice, &word)
+	_ = json.Unmarshal(in.ToolChoice, &named)
+	return choice{none: word == "none", required: word == "required", name: named.Function.Name}
 }
 
-func (in chatRequest) asksWeather() bool {
-	last := in.Messages[len(in.Messages)-1]
-	return last.Role == "user" && strings.Contains(strings.ToLower(last.text()), "weather")
+func (openAIChat) refuse(f failure, _ int) Reply {
+	if f.kind == rejectedKey {
+		return Reply{Status: 400, Body: googleRejectedKey}
+	}
+	return openAIRefuse(f, openAIWords)
 }
 
-func (openAIChat) refuse(f failure) Reply {
-	body := f.body
-	if body == "" {
-		body = encode(map[string]errorObject{"error": f.object()})
-	}
-	return Reply{Status: f.status, Header: f.header, Body: body}
+func (openAIChat) identify(n int) http.Header { return http.Header{"X-Request-Id": {RequestID(n)}} }
+
+// failed opens a stream and puts the error's envelope into its next event.
+func (o openAIChat) failed(a answer, f failure) draft {
+	inside := o.refuse(f, a.n).Body
+	return draft{open: append(o.answer(a).open, frame{data: inside}), plain: inside}
 }
 
-func (o openAIChat) answer(r request, id string) draft {
-	c := completion{id: "chatcmpl-" + id, created: time.Now().Unix(), request: r}
-	if r.call != nil {
-		c.pieces, c.reason = fragments(r.call.arguments), "tool_calls"
-	} else if r.schema != nil {
-		c.pieces, c.reason = fragments(r.text), "stop"
-	} else {
-		c.pieces, c.reason = words(r.text), "stop"
-	}
-	if r.limit > 0 && r.limit < len(c.pieces) {
-		c.pieces, c.reason = c.pieces[:r.limit], "length"
-	}
-	return draft{
-		open:    c.openFrames(),
-		content: c.contentFrames(),
-		finish:  c.finishFrames(),
-		done:    "[DONE]",
-		plain:   c.plain(),
-	}
+// empty has no choices.
+func (openAIChat) empty(a answer) draft {
+	c := completion{a}
+	plain := c
+	plain.choices = 0
+	return draft{open: []frame{c.frame([]any{}, nil)}, done: openAIDone, plain: plain.plain()}
 }
 
-// fragments cuts JSON into pieces of six characters.
-func fragments(text string) []string {
-	var out []string
-	runes := []rune(text)
-	for len(runes) > 0 {
-		n := min(6, len(runes))
-		out = append(out, string(runes[:n]))
-		runes = runes[n:]
-	}
-	return out
+// openAIDone ends a stream of chunks.
+var openAIDone = []frame{{data: "[DONE]"}}
+
+func (openAIChat) answer(a answer) draft {
+	c := completion{a}
+	return draft{open: c.openFrames(), content: c.contentFrames(), finish: c.finishFrames(), done: openAIDone, plain: c.plain()}
 }
 
 // completion is one answer on its way to frames or to a body.
-type completion struct {
-	id      string
-	created int64
-	request request
-	pieces  []string
-	reason  string
+type completion struct{ answer }
+
+func (c completion) reason() string {
+	switch {
+	case c.cut:
+		return "length"
+	case len(c.calls) > 0:
+		return "tool_calls"
+	}
+	return "stop"
 }
 
-func (c completion) openFrames() []string {
-	var out []string
-	for i := range c.request.choices {
-		delta := map[string]any{"role": "assistant", "content": ""}
-		out = append(out, c.chunk(i, delta, nil))
+func (c completion) openFrames() []frame {
+	var out []frame
+	for i := range c.choices {
+		out = append(out, c.chunk(i, map[string]any{"role": "assistant", "content": ""}, nil))
 	}
 	return out
 }
 
-func (c completion) contentFrames() []string {
-	var out []string
-	if c.request.call != nil {
-		for i := range c.request.choices {
-			call := map[string]any{
-				"index": 0, "id": c.callID(i), "type": "function",
-				"function": map[string]any{"name": c.request.call.name, "arguments": ""},
-			}
-			out = append(out, c.chunk(i, map[string]any{"tool_calls": []any{call}}, nil))
+func (c completion) contentFrames() []frame {
+	var out []frame
+	each := func(delta func(choice int) map[string]any) {
+		for i := range c.choices {
+			out = append(out, c.chunk(i, delta(i), nil))
 		}
 	}
-	for _, piece := range c.pieces {
-		for i := range c.request.choices {
-			delta := map[string]any{"content": piece}
-			if c.request.call != nil {
-				call := map[string]any{"index": 0, "function": map[string]any{"arguments": piece}}
-				delta = map[string]any{"tool_calls": []any{call}}
-			}
-			out = append(out, c.chunk(i, delta, nil))
+	for _, piece := range c.text {
+		each(func(int) map[string]any { return map[string]any{"content": piece} })
+	}
+	for k, call := range c.calls {
+		each(func(choice int) map[string]any {
+			return calls(map[string]any{"index": k, "id": c.callID(choice, k), "type": "function",
+				"function": map[string]any{"name": call.name, "arguments": ""}})
+		})
+		for _, piece := range call.pieces {
+			each(func(int) map[string]any {
+				return calls(map[string]any{"index": k, "function": map[string]any{"arguments": piece}})
+			})
 		}
 	}
 	return out
 }
 
-func (c completion) finishFrames() []string {
-	var out []string
-	for i := range c.request.choices {
-		out = append(out, c.chunk(i, map[string]any{}, c.reason))
+func calls(call map[string]any) map[string]any { return map[string]any{"tool_calls": []any{call}} }
+
+func (c completion) finishFrames() []frame {
+	var out []frame
+	for i := range c.choices {
+		out = append(out, c.chunk(i, map[string]any{}, c.reason()))
 	}
-	if c.request.usage {
-		out = append(out, c.frame([]any{}, c.usage()))
+	if c.usage {
+		out = append(out, c.frame([]any{}, c.counts()))
 	}
 	return out
 }
 
 // chunk is one event of one choice.
-func (c completion) chunk(index int, delta map[string]any, reason any) string {
+func (c completion) chunk(index int, delta map[string]any, reason any) frame {
 	return c.frame([]any{map[string]any{
 		"index": index, "delta": delta, "logprobs": nil, "finish_reason": reason,
 	}}, nil)
 }
 
 // frame has a usage member only when the request asked for usage.
-func (c completion) frame(choices []any, usage any) string {
+func (c completion) frame(choices []any, usage any) frame {
 	out := map[string]any{
-		"id": c.id, "object": "chat.completion.chunk", "created": c.created,
-		"model": c.request.model, "system_fingerprint": fingerprint, "choices": choices,
+		"id": "chatcmpl-" + c.id(), "object": "chat.completion.chunk", "created": c.created,
+		"model": c.model, "system_fingerprint": fingerprint, "choices": choices,
 	}
-	if c.request.usage {
+	if c.usage {
 		out["usage"] = usage
 	}
-	return encode(out)
+	return frame{data: encode(out)}
 }
 
 func (c completion) plain() string {
 	var choices []any
-	for i := range c.request.choices {
-		message := map[string]any{"role": "assistant", "content": strings.Join(c.pieces, ""), "refusal": nil}
-		if call := c.request.call; call != nil {
-			message["content"] = nil
-			message["tool_calls"] = []any{map[string]any{
-				"id": c.callID(i), "type": "function",
-				"function": map[string]any{"name": call.name, "arguments": strings.Join(c.pieces, "")},
-			}}
+	for i := range c.choices {
+		message := map[string]any{"role": "assistant", "content": c.said(), "refusal": nil}
+		if len(c.calls) > 0 {
+			var all []any
+			for k, call := range c.calls {
+				all = append(all, map[string]any{"id": c.callID(i, k), "type": "function",
+					"function": map[string]any{"name": call.name, "arguments": call.arguments()}})
+			}
+			message["content"], message["tool_calls"] = nil, all
 		}
 		choices = append(choices, map[string]any{
-			"index": i, "message": message, "logprobs": nil, "finish_reason": c.reason,
+			"index": i, "message": message, "logprobs": nil, "finish_reason": c.reason(),
 		})
 	}
 	return encode(map[string]any{
-		"id": c.id, "object": "chat.completion", "created": c.created, "model": c.request.model,
-		"system_fingerprint": fingerprint, "choices": choices, "usage": c.usage(),
+		"id": "chatcmpl-" + c.id(), "object": "chat.completion", "created": c.created, "model": c.model,
+		"system_fingerprint": fingerprint, "choices": choices, "usage": c.counts(),
 	})
 }
 
-func (c completion) callID(choice int) string {
-	return fmt.Sprintf("call_%s_%d", strings.TrimPrefix(c.id, "chatcmpl-"), choice)
+// callID is different for each call of each choice.
+func (c completion) callID(choice, call int) string {
+	id := fmt.Sprintf("call_%s_%d", c.id(), choice)
+	if call > 0 {
+		id += fmt.Sprintf("_%d", call)
+	}
+	return id
 }
 
-func (c completion) usage() map[string]any {
-	prompt, out := c.request.promptTokens, len(c.pieces)*c.request.choices
+func (c completion) counts() map[string]any {
+	prompt, out := c.promptTokens, c.tokens()*c.choices
 	return map[string]any{
 		"prompt_tokens": prompt, "completion_tokens": out, "total_tokens": prompt + out,
 		"prompt_tokens_details":     map[string]any{"cached_tokens": 0},
@@ -340,6 +272,3 @@ func (c completion) usage() map[string]any {
 }
 
 const fingerprint = "fp_simulated"
-
-// halfChunk is a chunk that stops in the middle of its JSON.
-func halfChunk(frame string) string { return frame[:len(frame)/2] }

@@ -19,7 +19,7 @@ type Reply struct {
 	// Status of the answer; 0 is 200, NoAnswer sends nothing and leaves only End.
 	Status int
 	// Header of the answer, over the defaults: a content type guessed from Body
-	// or Stream, and an X-Request-Id.
+	// or Stream, and the call's id where the wire format has a header for it.
 	Header http.Header
 	// Body is sent with its Content-Length. When End is not Complete only its
 	// first half is sent, under the length of the whole.
@@ -66,10 +66,7 @@ func Healthy() Reply { return Reply{healthy: true} }
 // Error is an OpenAI error envelope. An empty code is null.
 // Shape: https://platform.openai.com/docs/guides/error-codes (2026-11).
 func Error(status int, typ, code, message string) Reply {
-	envelope := struct {
-		Error errorObject `json:"error"`
-	}{errorObject{Message: message, Type: typ, Code: nullable(code)}}
-	return Reply{Status: status, Body: encode(envelope)}
+	return openAIError(status, errorObject{Message: message, Type: typ, Code: nullable(code)})
 }
 
 // Events is a 200 event stream with one "data:" event per payload, gap apart,
@@ -77,7 +74,7 @@ func Error(status int, typ, code, message string) Reply {
 func Events(gap time.Duration, end End, payloads ...string) Reply {
 	stream := make([]Chunk, 0, len(payloads))
 	for _, p := range payloads {
-		stream = append(stream, Chunk{After: gap, Data: event(p)})
+		stream = append(stream, Chunk{After: gap, Data: frame{data: p}.String()})
 	}
 	return Reply{Stream: stream, End: end}
 }
@@ -99,8 +96,6 @@ type errorObject struct {
 	Param   *string `json:"param"`
 	Code    *string `json:"code"`
 }
-
-func event(payload string) string { return "data: " + payload + "\n\n" }
 
 func nullable(s string) *string {
 	if s == "" {

@@ -2,33 +2,17 @@ package simulate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 )
 
-// A wire is one provider's wire format.
-type wire interface {
-	// parse understands a request; an error is the format's answer to a bad one.
-	parse(body []byte) (request, *failure)
-	// answer is the healthy answer to the request that has this id.
-	answer(r request, id string) draft
-	// refuse spells a failure in the format's envelope.
-	refuse(f failure) Reply
-}
-
-// wires are the formats by the path at which they are spoken.
-var wires = map[string]wire{
-	"/v1/chat/completions": openAIChat{},
-}
-
 // respond answers one request; the connection lives on if it returns true.
 func (p *Provider) respond(c *connection, in incoming) bool {
 	path := in.request.URL.Path
 	if strings.HasPrefix(path, "/_sim/") {
-		_, keep := c.play(p.control(in.request.Method, path), "sim")
+		_, keep := c.play(p.control(in.request.Method, path), nil)
 		return keep
 	}
 	call := Call{
@@ -38,10 +22,14 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 		Body:    in.body,
 		Conn:    c.number,
 	}
-	call.Model, call.Stream = peek(in.body)
+	w, spoken := wireAt(path)
+	if !spoken {
+		w = openAIChat{}
+	}
+	call.Model, call.Stream = w.peek(in.body)
 	t := p.ledger.admit(call)
-	r := p.choose(t, in)
-	outcome, keep := c.play(r, RequestID(t.call.N))
+	r := p.choose(t, in, w, spoken)
+	outcome, keep := c.play(r, w.identify(t.call.N))
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -50,56 +38,54 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 	return keep
 }
 
-// RequestID is the X-Request-Id of the answer to the call with that number.
+// RequestID is the id of the call with that number, as the answer to it carries it:
+// in X-Request-Id (OpenAI), Request-Id (Anthropic) or responseId (Gemini).
 func RequestID(n int) string { return fmt.Sprintf("req_sim_%06d", n) }
 
-// peek reads what the log needs from any body.
-func peek(body []byte) (model string, stream bool) {
-	var head struct {
-		Model  string `json:"model"`
-		Stream bool   `json:"stream"`
-	}
-	_ = json.Unmarshal(body, &head) // a body that is no JSON names no model
-	return head.Model, head.Stream
-}
-
-// choose finds the reply: a script first, then what any provider checks, then
-// the model's fault.
-func (p *Provider) choose(t ticket, in incoming) Reply {
+// choose finds the reply: a script first, then what any provider checks, then the
+// model's fault. spoken is whether there is a format at the path; w spells the answer
+// all the same.
+func (p *Provider) choose(t ticket, in incoming, w wire, spoken bool) Reply {
+	method, path, n := in.request.Method, in.request.URL.Path, t.call.N
+	refuse := func(k kind, message string) Reply { return w.refuse(failure{kind: k, message: message}, n) }
 	scripted, isScripted := p.ledger.next(t)
-	if isScripted && !scripted.healthy {
+	switch {
+	case isScripted && !scripted.healthy:
 		return scripted
-	}
-	if in.request.URL.Path == "/v1/models" && in.request.Method == http.MethodGet {
+	case path == "/v1/models" && method == http.MethodGet:
 		return listModels()
+	case !spoken:
+		return refuse(badPath, fmt.Sprintf("Invalid URL (%s %s)", method, path))
+	case method != http.MethodPost:
+		return refuse(badMethod, fmt.Sprintf("Not allowed to %s on %s", method, path))
 	}
-	w, ok := wires[in.request.URL.Path]
-	if !ok {
-		return openAIChat{}.refuse(failure{status: 404, typ: "invalid_request_error",
-			message: fmt.Sprintf("Invalid URL (%s %s)", in.request.Method, in.request.URL.Path)})
-	}
-	if in.request.Method != http.MethodPost {
-		return w.refuse(failure{status: 405, typ: "invalid_request_error",
-			message: fmt.Sprintf("Not allowed to %s on %s", in.request.Method, in.request.URL.Path)})
-	}
-	if strings.HasPrefix(in.request.Header.Get("Authorization"), "Bearer bad") {
-		return w.refuse(badKey)
+	if bad := w.admit(in.request.Header); bad != nil {
+		return w.refuse(*bad, n)
 	}
 	req, bad := w.parse(in.body)
 	if bad != nil {
-		return w.refuse(*bad)
+		return w.refuse(*bad, n)
 	}
-	x := exchange{wire: w, request: req, id: t.call.N, ordinal: t.ordinal, first: t.first, gap: p.gap}
+	x := exchange{wire: w, request: req, id: n, ordinal: t.ordinal, first: t.first, gap: p.gap}
 	if isScripted {
 		return x.healthy()
 	}
-	behave, ok := faults[cmp.Or(p.names[req.model], req.model)]
+	behave, ok := faults[p.model(req.model, w)]
 	if !ok {
 		p.ledger.surprise(t, fmt.Sprintf("call for %q: no such model and no script for it", req.model))
-		return w.refuse(failure{status: 404, typ: "invalid_request_error", code: "model_not_found",
-			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", req.model)})
+		return refuse(noModel, fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", req.model))
 	}
 	return behave(x)
+}
+
+// model is what the fault table calls a model: without its other name, and without the
+// name of the format that it is called in.
+func (p *Provider) model(name string, w wire) string {
+	name = cmp.Or(p.names[name], name)
+	if rest, ok := strings.CutPrefix(name, "sim-"+w.name()+"-"); ok && w.name() != "" {
+		return "sim-" + rest
+	}
+	return name
 }
 
 // control answers the provider's own paths: its log, its counts, its reset.

@@ -109,7 +109,7 @@ func (s sample) resolve(ref string) map[string]any {
 func typeOf(node map[string]any) string {
 	switch t := node["type"].(type) {
 	case string:
-		return t
+		return strings.ToLower(t) // Google's older schemas shout
 	case []any:
 		if len(t) > 0 {
 			first, _ := t[0].(string)

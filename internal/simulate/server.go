@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -254,10 +255,10 @@ func (c *connection) write(s string) error {
 	return nil
 }
 
-// play sends one reply and says how it ended. keep is whether the connection can
-// carry another request.
-func (c *connection) play(r Reply, requestID string) (outcome string, keep bool) {
-	if err := c.send(r, requestID); err != nil {
+// play sends one reply and says how it ended. id is the header that names the call;
+// keep is whether the connection can carry another request.
+func (c *connection) play(r Reply, id http.Header) (outcome string, keep bool) {
+	if err := c.send(r, id); err != nil {
 		return outcomeOf(err), false
 	}
 	switch r.End {
@@ -289,7 +290,7 @@ func outcomeOf(err error) string {
 	return OutcomeClientGone
 }
 
-func (c *connection) send(r Reply, requestID string) error {
+func (c *connection) send(r Reply, id http.Header) error {
 	if err := c.pause(r.Delay); err != nil {
 		return err
 	}
@@ -299,17 +300,17 @@ func (c *connection) send(r Reply, requestID string) error {
 	case r.Status == NoAnswer:
 		return nil
 	case r.Stream != nil:
-		return c.sendStream(r, requestID)
+		return c.sendStream(r, id)
 	}
 	body := r.Body
 	if r.End != Complete {
 		body = body[:len(body)/2]
 	}
-	return c.write(head(r, requestID) + body)
+	return c.write(head(r, id) + body)
 }
 
-func (c *connection) sendStream(r Reply, requestID string) error {
-	if err := c.write(head(r, requestID)); err != nil {
+func (c *connection) sendStream(r Reply, id http.Header) error {
+	if err := c.write(head(r, id)); err != nil {
 		return err
 	}
 	for _, chunk := range r.Stream {
@@ -330,7 +331,7 @@ func (c *connection) sendStream(r Reply, requestID string) error {
 }
 
 // head is the status line and the header block with its blank line.
-func head(r Reply, requestID string) string {
+func head(r Reply, id http.Header) string {
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -340,15 +341,13 @@ func head(r Reply, requestID string) string {
 		h.Set("Content-Type", ct)
 	}
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	h.Set("X-Request-Id", requestID)
+	maps.Copy(h, id)
 	if r.Stream != nil {
 		h.Set("Transfer-Encoding", "chunked")
 	} else {
 		h.Set("Content-Length", fmt.Sprint(len(r.Body)))
 	}
-	for name, values := range r.Header {
-		h[name] = values
-	}
+	maps.Copy(h, r.Header)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
 	_ = h.Write(&b)

@@ -72,8 +72,8 @@ func (s *stream) identify(ev *chat.Event) {
 }
 
 // passOn writes a frame of the same dialect member by member: what the provider added stays, what the gateway owns is
-// replaced, usage waits for its own chunk, and a top-level `error` never goes out (openai-go takes even null for a
-// failure).
+// replaced, usage waits for its own chunk, padding stays behind, and a top-level `error` never goes out (openai-go takes even
+// null for a failure).
 func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
 	raw, start := oneLine(ev.Raw), len(b)
 	from := 0
@@ -84,7 +84,7 @@ func (s *stream) passOn(b []byte, ev *chat.Event) []byte {
 	}
 	members(raw, from, func(m member) {
 		switch m.name {
-		case "id", "object", "created", "model", "usage", "error":
+		case "id", "object", "created", "model", "usage", "error", "obfuscation":
 			return
 		}
 		if m.name == "choices" && from == 0 {

@@ -64,6 +64,7 @@ type encoded struct {
 // encoder writes one request. The first refusal counts.
 type encoder struct {
 	req        chat.Request // without what the channel drops
+	fetched    map[string]provider.Content
 	model      model
 	out        request
 	ids        map[string]string // ids of tool calls as the API takes them
@@ -76,9 +77,12 @@ type encoder struct {
 
 // encode writes the upstream body from the canonical request, which it does not touch.
 func encode(c provider.Call) (encoded, *refusal) {
-	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), model: modelOf(c.Channel.Model),
+	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model),
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
+	if c.MaxTokens > 0 {
+		e.req.MaxTokens = min(c.MaxTokens, max(e.model.output, e.req.MaxTokens)) // a client may know of more than we do
+	}
 	e.out.MaxTokens = limit(e.req.MaxTokens, c.Channel.Capabilities.MaxOutput)
 	for _, write := range []func(){e.messages, e.tools, e.choice, e.format, e.effort, e.sampling, e.stops, e.user} {
 		write()

@@ -207,12 +207,15 @@ var imageTypes = map[string]string{"image/jpeg": "image/jpeg", "image/jpg": "ima
 func (e *encoder) image(param string, p *chat.Part) block {
 	b := block{Type: "image"}
 	media, data, inline := dataURL(p.URL)
+	content, read := e.fetched[p.URL]
 	switch {
+	case read:
+		b.Source = &source{Type: "base64", MediaType: content.Media, Data: content.Base64}
 	case inline && imageTypes[media] != "":
 		b.Source = &source{Type: "base64", MediaType: imageTypes[media], Data: data}
 	case inline:
 		e.refuse(param, "this provider takes JPEG, PNG, GIF and WebP")
-	case strings.HasPrefix(p.URL, "https://"):
+	case secure(p.URL):
 		b.Source = &source{Type: "url", URL: p.URL}
 	default:
 		e.refuse(param, "must be a base64 data URL or an https address for this provider")
@@ -220,13 +223,29 @@ func (e *encoder) image(param string, p *chat.Part) block {
 	return b
 }
 
+// secure reports whether the API reads what stands at an address.
+func secure(address string) bool {
+	scheme, _, ok := strings.Cut(address, "://")
+	return ok && strings.EqualFold(scheme, "https")
+}
+
+// file writes a document. The API reads PDFs at an https address by itself, as it does images
+// (https://docs.anthropic.com/en/docs/build-with-claude/pdf-support, 2026-11-30).
 func (e *encoder) file(param string, p *chat.Part) block {
 	b := block{Type: "document", Title: p.FileName}
+	_, address := p.Remote()
+	content, read := e.fetched[address]
 	media, data, inline := dataURL(p.Data)
 	if !inline {
 		media, data = mediaOf(p.FileName), p.Data
 	}
 	switch {
+	case read:
+		b.Source = &source{Type: "base64", MediaType: content.Media, Data: content.Base64}
+	case secure(address):
+		b.Source = &source{Type: "url", URL: address}
+	case address != "":
+		e.refuse(param, "must be inline or at an https address for this provider")
 	case p.Data == "":
 		e.refuse(param+".file_id", "is not known to this provider")
 	case media == "application/pdf":

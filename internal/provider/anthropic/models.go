@@ -80,7 +80,7 @@ func modelOf(id chat.RoutedModel) model {
 // need one of them must pass its channels by.
 func (*Provider) Cannot(id chat.RoutedModel) []catalog.Feature {
 	m := modelOf(id)
-	lacks := []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.Audio, catalog.CustomTools, catalog.JSONObject}
+	lacks := []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.Audio, catalog.CustomTools, catalog.JSONObject, catalog.PlainHTTP}
 	if m.unforced {
 		lacks = append(lacks, catalog.ForcedTool)
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestCannot: what makes a channel be passed by is the same that the adapter would refuse.
 func TestCannot(t *testing.T) {
-	never := []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.Audio, catalog.CustomTools, catalog.JSONObject}
+	never := []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.Audio, catalog.CustomTools, catalog.JSONObject, catalog.PlainHTTP}
 	for name, c := range map[string]struct {
 		model chat.RoutedModel
 		more  []catalog.Feature

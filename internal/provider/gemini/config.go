@@ -117,10 +117,7 @@ func (e *encoder) takes(name string, given bool) bool {
 
 // generation writes the parameters of the answer.
 func (e *encoder) generation() {
-	r, g := e.req, generationConfig{}
-	if r.MaxTokens > 0 {
-		g.MaxTokens = r.MaxTokens
-	}
+	r, g := e.req, generationConfig{MaxTokens: e.limit}
 	if e.takes("temperature", r.Temperature != nil) {
 		g.Temperature = r.Temperature
 	}

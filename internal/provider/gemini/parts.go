@@ -62,6 +62,9 @@ func (e *encoder) image(at string, p *chat.Part) part {
 }
 
 func (e *encoder) file(at string, p *chat.Part) part {
+	if member, address := p.Remote(); address != "" {
+		return e.remote(strings.Replace(at, ".file", "."+member, 1), address)
+	}
 	if p.Data == "" {
 		return e.remote(at+".file_id", p.FileID)
 	}
@@ -75,13 +78,16 @@ func (e *encoder) file(at string, p *chat.Part) part {
 	return part{Inline: &inlineData{kind, p.Data}}
 }
 
-// remote is a file that the provider fetches by itself. Models before 2.5 do not
-// (https://ai.google.dev/gemini-api/docs/file-input-methods, 2026-11-30).
+// remote is a file that was fetched, or that the provider fetches by itself.
 func (e *encoder) remote(at, address string) part {
+	if c, ok := e.fetched[address]; ok {
+		return part{Inline: &inlineData{c.Media, c.Base64}}
+	}
+	scheme, _, _ := strings.Cut(strings.ToLower(address), "://")
 	switch {
-	case !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "gs://"):
+	case scheme != "https" && scheme != "gs":
 		e.refuse(at, "it must be a data URL in base64 or an https address")
-	case !e.family.since(2, 5):
+	case !e.family.readsAddresses():
 		e.refuse(at, "this model fetches no addresses")
 	}
 	bare, _, _ := strings.Cut(address, "?")

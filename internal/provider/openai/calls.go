@@ -30,7 +30,8 @@ type callSeen struct {
 func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 	value.ForEach(func(_, c gjson.Result) bool {
 		arguments := c.Get("function.arguments")
-		t := chat.ToolDelta{ID: c.Get("id").String(), Name: c.Get("function.name").String(), Arguments: argumentsOf(arguments)}
+		t := chat.ToolDelta{ID: c.Get("id").String(), Name: c.Get("function.name").String(), Arguments: argumentsOf(arguments),
+			Signature: c.Get("extra_content.google.thought_signature").Str}
 		if custom := c.Get("custom"); custom.Exists() {
 			t.Custom = true
 			t.Name, t.Arguments = custom.Get("name").String(), custom.Get("input").String()
@@ -122,6 +123,11 @@ func (c *calls) unique(choice int, t *chat.ToolDelta, answer string) string {
 		id += "_"
 	}
 	return id
+}
+
+// made reports whether a choice has called a tool.
+func (c *calls) made(choice int) bool {
+	return slices.ContainsFunc(c.seen, func(s callSeen) bool { return s.choice == choice })
 }
 
 // close adds the arguments {} for the calls of a choice that ends without any, and reports whether there was one.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"time"
@@ -29,6 +30,8 @@ type reply struct {
 	event  chat.Event
 	usage  chat.Usage
 	calls  calls
+
+	thoughts thoughts
 
 	content  bool // something that a user would see has been decoded
 	choices  choices
@@ -306,6 +309,10 @@ func (r *reply) readChoice(choice gjson.Result, member string) (failed gjson.Res
 		body, r.event.Rebuilt, r.event.Whole = other, true, member == "delta"
 	}
 	r.readBody(&d, body)
+	if d.Finish == chat.FinishStop && r.calls.made(d.Choice) {
+		// Some say stop although the model waits for a tool (Gemini's endpoint; OpenAI where the tool was named).
+		d.Finish, d.Native, r.event.Rebuilt = chat.FinishToolCalls, cmp.Or(d.Native, "stop"), true
+	}
 	if d.Finish != "" && !r.choices.over[d.Choice] && r.calls.close(&d) {
 		r.event.Rebuilt = true
 	}
@@ -327,6 +334,8 @@ func (r *reply) readBody(d *chat.Delta, body gjson.Result) {
 			if d.Reasoning == "" {
 				d.Reasoning = value.Str
 			}
+		case "reasoning_details":
+			r.thoughts.read(d, value)
 		case "tool_calls":
 			r.readCalls(d, value)
 		case "audio", "images":

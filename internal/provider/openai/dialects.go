@@ -1,5 +1,10 @@
 package openai
 
+import (
+	"bytes"
+	"slices"
+)
+
 // dialect is how a vendor's chat completions differ from OpenAI's. What it does not name goes upstream as the client wrote
 // it, members that we do not know among them. The zero value differs in nothing. What a model cannot do at all is a fact of
 // the catalogue, and makes a request pass its channels by; here is only what can be said in other words or left out.
@@ -64,17 +69,22 @@ var newest = []string{"store", "metadata", "prompt_cache_key", "prompt_cache_opt
 // echoes are the members of an answer's message that clients send back with it, and that strict servers refuse.
 var echoes = []string{"name", "refusal", "annotations", "audio", "function_call", "reasoning_content", "reasoning"}
 
+// reasoned are those of them that OpenAI's own servers never made.
+var reasoned = []string{"reasoning_content", "reasoning"}
+
 // dialects are those who differ. Together and servers that nobody knows are OpenAI's copies as far as we know.
 var dialects = []dialect{
 	{
 		vendor:      "openai",
-		source:      "reference/providers.md §4.1, 2026-11-30",
+		source:      "reference/providers.md §4.1; that a member of a message that it does not know is a 400: transitive-bullshit/agentic#531, 2026-11-30",
 		plainChunks: true,
+		without:     reasoned,
 	},
 	{
 		vendor:    "azure",
 		source:    "reference/providers.md §1.5 and §3, 2026-11-30",
 		keyHeader: "Api-Key",
+		without:   reasoned,
 	},
 	{
 		vendor: "mistral",
@@ -152,7 +162,8 @@ func dialectOf(vendor string) *dialect {
 	return &dialect{}
 }
 
-// editsMessages reports whether messages differ, whatever they hold.
-func (d *dialect) editsMessages() bool {
-	return len(d.without) > 0 || len(d.roles) > 0 || d.recalls || d.prefix || d.shortIDs
+// editsMessages reports whether messages as written may differ, whatever reasoning they bring back.
+func (d *dialect) editsMessages(written []byte) bool {
+	return len(d.roles) > 0 || d.recalls || d.prefix || d.shortIDs ||
+		slices.ContainsFunc(d.without, func(name string) bool { return bytes.Contains(written, []byte(`"`+name+`"`)) })
 }

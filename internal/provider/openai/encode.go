@@ -143,7 +143,8 @@ func (e *encoder) effort(m chat.Member) {
 
 // limit writes the output limit under one name: the channel's, else the vendor's, else the client's own.
 func (e *encoder) limit() {
-	if e.Request.MaxTokens == 0 {
+	limit := e.OutputLimit()
+	if limit == 0 {
 		return
 	}
 	name := cmp.Or(e.Channel.Capabilities.OutputField, e.dialect.limit)
@@ -156,7 +157,7 @@ func (e *encoder) limit() {
 		e.dropped = append(e.dropped, name)
 		return
 	}
-	e.add(name, strconv.FormatInt(e.Request.MaxTokens, 10))
+	e.add(name, strconv.FormatInt(limit, 10))
 }
 
 // streamOptions asks for usage, which is metered whether or not the client wants it, and for frames without padding. What
@@ -170,7 +171,7 @@ func (e *encoder) streamOptions() {
 		options += `,"include_obfuscation":false`
 	}
 	for _, m := range e.Request.Members {
-		if m.Name != "stream_options" {
+		if m.Name != "stream_options" || isNull(m.Value) {
 			continue
 		}
 		gjson.ParseBytes(m.Value).ForEach(func(key, value gjson.Result) bool {

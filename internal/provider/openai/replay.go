@@ -14,7 +14,7 @@ import (
 // some servers refuse a member that they do not know. OpenRouter passes reasoning on to whose it is; Google's own OpenAI
 // endpoint takes its signatures.
 func (e *encoder) messages(written []byte) []byte {
-	if !e.dialect.editsMessages() && !slices.ContainsFunc(e.Request.Messages, carries) {
+	if !e.dialect.editsMessages(written) && len(e.Fetched) == 0 && !slices.ContainsFunc(e.Request.Messages, carries) {
 		return written
 	}
 	b := append(make([]byte, 0, len(written)), '[')
@@ -46,6 +46,8 @@ func (e *encoder) appendMessage(b []byte, message gjson.Result, last bool) []byt
 			}
 		case key.Str == "role" && d.roles[value.Str] != "":
 			b = appendJSONString(appendName(b, key), d.roles[value.Str])
+		case key.Str == "content" && value.IsArray() && len(e.Fetched) > 0:
+			b = e.appendParts(appendName(b, key), value)
 		case key.Str == "tool_calls" && value.IsArray():
 			marked = marked || len(value.Array()) > 0 // a turn that ends in calls is no beginning of an answer
 			b = d.appendCalls(appendName(b, key), value)

@@ -1,8 +1,10 @@
 package conversation
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,6 +79,17 @@ func (a Adapter) serve(t *testing.T, body string, s Channel, far http.Handler) (
 	return got
 }
 
+// there is what stands at addresses.
+type there map[string]provider.Content
+
+func (t there) Fetch(_ context.Context, _ chat.PartKind, address string) (provider.Content, error) {
+	c, ok := t[address]
+	if !ok {
+		return provider.Content{}, errors.New("nothing is there")
+	}
+	return c, nil
+}
+
 // gateway is a whole gateway whose routes all lead to the channel of a call.
 func (a Adapter) gateway(t *testing.T, made provider.Call, d dialect.Dialect, p provider.Provider) http.Handler {
 	t.Helper()
@@ -100,7 +113,7 @@ func (a Adapter) gateway(t *testing.T, made provider.Call, d dialect.Dialect, p 
 	recorder := telemetry.New(io.Discard, slog.LevelError)
 	return edge.New(edge.Config{Recorder: recorder, Chat: d, Version: "test", Gateway: &gateway.Gateway{
 		Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{a.Provider.Kind: p}, Policy: fault.Default(),
-		Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
+		Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Fetcher: there(made.Fetched),
 		Random: func() float64 { return 0.5 }}})
 }
 

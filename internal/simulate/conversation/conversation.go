@@ -56,6 +56,9 @@ type Channel struct {
 	Query       map[string]string `json:"query"`
 	// Client are the client's headers that may go upstream.
 	Client map[string]string `json:"client"`
+	Cannot []catalog.Feature `json:"cannot"`
+	// Fetched is what stands at the request's addresses for a gateway that fetches.
+	Fetched map[string]provider.Content `json:"fetched"`
 }
 
 // Load reads the conversations in folders of testdata, by folder and name.
@@ -176,7 +179,7 @@ func (a Adapter) Call(req *chat.Request, s Channel) provider.Call {
 	if s.Model != "" {
 		model = s.Model
 	}
-	return provider.Call{Request: req, Stream: !s.Plain, Headers: s.Client, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(Key)},
+	return provider.Call{Request: req, Stream: !s.Plain, Headers: s.Client, Fetched: s.Fetched, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(Key)},
 		Channel: &catalog.Channel{Name: "acme/" + model, Model: chat.RoutedModel(model), Provider: &p,
-			Capabilities: catalog.Capabilities{Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
+			Capabilities: catalog.Capabilities{Cannot: s.Cannot, Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
 }

@@ -145,6 +145,9 @@ func (r Row) configuration(mode Mode) []byte {
 			"models":      []string{model},
 			"credentials": []object{{"alias": "only", "secret": "env:SIM_KEY"}},
 		}
+		if formatOf(model).responses {
+			channel["responses"] = "always"
+		}
 		maps.Copy(channel, r.Channels[model])
 		channels = append(channels, channel)
 	}
@@ -157,8 +160,8 @@ func (r Row) configuration(mode Mode) []byte {
 	out, err := json.MarshalIndent(object{
 		"version": "fault-suite",
 		"providers": []object{
-			{"name": "primary", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
-			{"name": "backup", "kind": "openai", "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
+			{"name": "primary", "kind": formatOf(r.Candidates[0]).kind, "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
+			{"name": "backup", "kind": formatOf(r.Candidates[1]).kind, "base_url": "env:SPILLWAY_SIMULATOR_URL", "prices": "openai"},
 		},
 		"channels":      channels,
 		"routes":        []object{route},
@@ -171,13 +174,16 @@ func (r Row) configuration(mode Mode) []byte {
 	return out
 }
 
-// messages are the row's question.
-func (r Row) messages() string {
+// question is what the row's client asks.
+func (r Row) question() string {
 	if r.Tool {
-		return `[{"role":"user","content":"` + toolPrompt + `"}]`
+		return toolPrompt
 	}
-	return `[{"role":"user","content":"` + prompt + `"}]`
+	return prompt
 }
+
+// messages are the question as a conversation.
+func (r Row) messages() string { return `[{"role":"user","content":"` + r.question() + `"}]` }
 
 // request is what the client asks.
 func (r Row) request() string {

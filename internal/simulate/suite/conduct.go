@@ -82,8 +82,10 @@ func passesOver(model string) func(Observation, *Findings) {
 // and the client is told that there is no more, and why.
 type brokenOff struct {
 	tokens int
-	// inCall says that it was cut inside a tool call, which no client can take up.
+	// inCall says that it was cut inside a tool call, which no client can take up; behind
+	// says that it was cut behind the call, which its format sends in one piece.
 	inCall      bool
+	behind      bool
 	code, class string
 }
 
@@ -109,8 +111,8 @@ func (b brokenOff) checkCall(s stream, f *Findings) {
 		f.addf("%d tool calls, a part of one was sent", len(s.calls))
 		return
 	}
-	if part := s.calls[0].Function.Arguments; !strings.HasPrefix(toolArguments, part) || part == toolArguments {
-		f.addf("arguments %q are not the beginning of the call's", part)
+	if part := s.calls[0].Function.Arguments; !strings.HasPrefix(toolArguments, part) || (part == toolArguments) != b.behind {
+		f.addf("arguments %q are not the part of the call's that was sent", part)
 	}
 }
 

@@ -234,30 +234,49 @@ func (s stream) checkFailure(f *Findings) {
 func (r Row) checkCalls(s Step, o Observation, f *Findings) {
 	f.equal("calls", s.Calls, o.called())
 	for _, c := range o.Calls {
-		var body struct {
-			Messages      json.RawMessage
-			Models        json.RawMessage
-			Fallback      json.RawMessage `json:"fallback_models"`
-			Stream        bool
-			StreamOptions struct {
-				Usage bool `json:"include_usage"`
-			} `json:"stream_options"`
-		}
-		if err := json.Unmarshal(c.Body, &body); err != nil {
-			f.addf("call %d: a body that is no JSON: %v", c.N, err)
-			continue
-		}
-		f.equal(fmt.Sprintf("call %d: messages", c.N), r.messages(), string(body.Messages))
-		if streams := r.streams(c.Model); body.Stream != streams || body.StreamOptions.Usage != streams {
-			f.addf("call %d: upstream was asked with stream %t and usage %t, want %t", c.N, body.Stream, body.StreamOptions.Usage, streams)
-		}
-		if body.Models != nil || body.Fallback != nil {
-			f.addf("call %d: the gateway's own members went upstream", c.N)
+		if format := formatOf(c.Model); format == chat {
+			r.checkChatCall(c, f)
+		} else {
+			r.checkOtherCall(c, format, f)
 		}
 		if c.Headers["idempotency-key"] != "" {
 			f.addf("call %d: an Idempotency-Key went upstream", c.N)
 		}
 	}
+}
+
+// checkChatCall holds a call in the client's own format to the client's words.
+func (r Row) checkChatCall(c simulate.Call, f *Findings) {
+	var body struct {
+		Messages      json.RawMessage
+		Models        json.RawMessage
+		Fallback      json.RawMessage `json:"fallback_models"`
+		Stream        bool
+		StreamOptions struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(c.Body, &body); err != nil {
+		f.addf("call %d: a body that is no JSON: %v", c.N, err)
+		return
+	}
+	f.equal(fmt.Sprintf("call %d: messages", c.N), r.messages(), string(body.Messages))
+	if streams := r.streams(c.Model); body.Stream != streams || body.StreamOptions.Usage != streams {
+		f.addf("call %d: upstream was asked with stream %t and usage %t, want %t", c.N, body.Stream, body.StreamOptions.Usage, streams)
+	}
+	if body.Models != nil || body.Fallback != nil {
+		f.addf("call %d: the gateway's own members went upstream", c.N)
+	}
+}
+
+// checkOtherCall holds a call in another format to the little that is the same in all
+// of them. That it is a right one the simulated provider judges, strictly.
+func (r Row) checkOtherCall(c simulate.Call, format format, f *Findings) {
+	if !strings.HasPrefix(c.Path, format.path) {
+		f.addf("call %d: went to %s, want %s", c.N, c.Path, format.path)
+	}
+	f.equal(fmt.Sprintf("call %d: streams", c.N), r.streams(c.Model), c.Stream)
+	f.equal(fmt.Sprintf("call %d: times the question was put", c.N), 1, strings.Count(string(c.Body), r.question()))
 }
 
 // checkHeaders holds the response to contract §1.

@@ -57,6 +57,9 @@ func callOf(parts ...string) string {
 }
 
 func call(n int, model, messages string, stream bool) simulate.Call {
+	if f := formatOf(model); f != chat {
+		return simulate.Call{N: n, Model: model, Path: f.path, Stream: stream, Outcome: simulate.OutcomeComplete, Body: []byte(messages)}
+	}
 	usage := ""
 	if stream {
 		usage = `"stream":true,"stream_options":{"include_usage":true},`
@@ -76,6 +79,7 @@ var (
 		"F12 equal":  {502, "provider_error", "context_length", false},
 		"F13":        {502, "provider_error", "content_policy", false},
 		"F19":        {502, "provider_error", "quota", false},
+		"F20":        {502, "provider_error", "auth", false},
 		"F23":        {429, "provider_rate_limited", "rate_limited", true},
 		"F24":        {504, "provider_timeout", "deadline", true},
 		"F24 useful": {503, "provider_unavailable", "server_error", true},
@@ -88,6 +92,14 @@ var (
 		"F21": callOf("", `{"city`) + strings.Replace(errorEvent, `"retry_safe":true`, `"retry_safe":false`, 1),
 	}
 )
+
+// chatName is what the row of the same fault in OpenAI's chat format is called.
+func (r Row) chatName() string {
+	if f := formatOf(r.Candidates[0]); f != chat {
+		return strings.TrimSuffix(r.Name, " "+f.name)
+	}
+	return r.Name
+}
 
 // flawless is what a row should leave behind in a mode.
 func flawless(r Row, mode Mode) []Observation {
@@ -154,7 +166,7 @@ func (r Row) answer(o *Observation, s Step, mode Mode, i int) {
 	}
 	set("X-LLM-Routing-Reason", "primary/"+r.Candidates[0]+":"+reason+";backup/"+r.Candidates[1]+":ok")
 	if s.right() == CleanError {
-		end := ends[r.Name]
+		end := ends[r.chatName()]
 		o.Status = end.status
 		attempts := ""
 		if r.Name == "F23" {
@@ -182,11 +194,14 @@ func (r Row) answer(o *Observation, s Step, mode Mode, i int) {
 	set("Cache-Control", "no-cache, no-transform")
 	set("X-Accel-Buffering", "no")
 	switch {
-	case r.Name == "F22" && mode == Live:
+	case r.chatName() == "F22" && mode == Live:
 		text := []string{noJSON, noObject}[i]
 		o.Body = streamOf(text) + strings.NewReplacer("provider_disconnect", "contract_violation", "network", "contract_violation").Replace(errorEvent) + done
 	case r.Recorded[mode] == Safe:
-		o.Body = cuts[r.Name] + done
+		o.Body = cuts[r.chatName()] + done
+		if formatOf(r.Candidates[0]).wholeCalls {
+			o.Body = callOf(toolArguments) + strings.TrimPrefix(o.Body, callOf("", `{"city`))
+		}
 	case r.Schema:
 		o.Body = streamOf(schemaAnswer) + finish + strings.Replace(usageEvent, "60", "6", 1) + done
 	case r.Tool:
@@ -210,8 +225,8 @@ func times(r Row, mode Mode, all []Observation) {
 
 // alert adds the operator's notice where a row demands one.
 func alert(r Row, mode Mode, all []Observation) {
-	if r.Name == "F19" {
-		all[0].Records = append(all[0].Records, Record{"msg": "alert", "reason": "quota"})
+	if reason := map[string]string{"F19": "quota", "F20": "auth"}[r.chatName()]; reason != "" {
+		all[0].Records = append(all[0].Records, Record{"msg": "alert", "reason": reason})
 	}
 }
 
@@ -240,6 +255,26 @@ func TestFlawlessRowsReachWhatIsRecorded(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What every call in another format has to be, the judge has to miss.
+func TestWhatFailsInAnotherFormat(t *testing.T) {
+	at := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == "F17 anthropic" })
+	for name, c := range map[string]struct {
+		spoil func(*simulate.Call)
+		why   string
+	}{
+		"a call in the client's format": {func(c *simulate.Call) { c.Path = chat.path }, "call 1: went to /v1/chat/completions, want /v1/messages"},
+		"a call that does not stream":   {func(c *simulate.Call) { c.Stream = false }, "call 1: streams: got false, want true"},
+		"a call without the question":   {func(c *simulate.Call) { c.Body = []byte(`{}`) }, "call 1: times the question was put: got 0, want 1"},
+		"an idempotency key":            {func(c *simulate.Call) { c.Headers = map[string]string{"idempotency-key": "x"} }, "call 1: an Idempotency-Key went upstream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := flawless(Rows[at], Live)
+			c.spoil(&all[0].Calls[0])
+			failsFor(t, Rows[at], Live, all, c.why)
+		})
 	}
 }
 

@@ -15,11 +15,15 @@ var (
 	noObject = `["not", "what", "was", "asked", "for"]`
 
 	noQuota = refused{status: 502, code: "provider_error", class: "quota"}
+	noKey   = refused{status: 502, code: "provider_error", class: "auth"}
 )
 
 // Rows is the fault table. What each row demands is stated in the fault suite's
 // specification; a row here is that sentence as data.
-var Rows = []Row{
+var Rows = slices.Concat(chatRows, otherRows())
+
+// chatRows are the rows in OpenAI's chat format.
+var chatRows = []Row{
 	{
 		Name: "F01", Fault: "429 with Retry-After: 2, once",
 		Candidates: []string{"sim-f01", "sim-ok"},
@@ -308,6 +312,12 @@ var Rows = []Row{
 			},
 		},
 		Recorded: both,
+	},
+	{
+		Name: "F20", Fault: "invalid key as 400, in Google's shape",
+		Candidates: []string{"sim-f20", "sim-ok"},
+		Steps:      rejected("sim-f20"),
+		Recorded:   both,
 	},
 	{
 		Name: "F21", Fault: "cut inside a tool call",

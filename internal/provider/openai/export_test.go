@@ -1,0 +1,10 @@
+package openai
+
+// What tests see of the inside.
+var (
+	Dialects = dialects
+	ShortID  = shortID
+)
+
+func (d *dialect) Source() string { return d.source }
+func (d *dialect) Vendor() string { return d.vendor }

@@ -1,0 +1,65 @@
+package simulate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// strictly decodes a body as the providers do that take no member they do not know:
+// broken is what they say of a body that is no JSON of the shape, unknown of a member.
+func strictly(body []byte, into any, broken, unknown string) *failure {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if err == nil {
+		return nil
+	}
+	if _, name, ok := strings.Cut(err.Error(), `unknown field "`); ok {
+		return invalid(fmt.Sprintf(unknown, strings.TrimSuffix(name, `"`)))
+	}
+	return invalid(broken)
+}
+
+// isObject reports whether a text is a JSON object.
+func isObject(raw json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(raw, &members) == nil && members != nil
+}
+
+func declares(tools []tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t tool) bool { return t.name == name })
+}
+
+// seal stands for what a provider signs or encrypts so that it can take it back: it
+// depends on the text and nobody else makes it.
+func seal(text string) string {
+	sum := sha256.Sum256([]byte("simulate:" + text))
+	return sealMark + hex.EncodeToString(sum[:12])
+}
+
+const sealMark = "sim-seal-"
+
+// sealed reports whether a seal is one of ours, whatever it seals.
+func sealed(mark string) bool { return sealPattern.MatchString(mark) }
+
+var sealPattern = regexp.MustCompile(`^` + sealMark + `[0-9a-f]{24}$`)
+
+func isBase64(data string) bool {
+	_, err := base64.StdEncoding.DecodeString(data)
+	return err == nil && data != ""
+}
+
+func validImageURL(url string) bool {
+	if rest, ok := strings.CutPrefix(url, "data:"); ok {
+		_, data, found := strings.Cut(rest, ";base64,")
+		return found && isBase64(data)
+	}
+	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")
+}
