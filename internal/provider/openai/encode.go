@@ -76,7 +76,7 @@ func (e *encoder) member(m chat.Member) {
 		return
 	}
 	name := cmp.Or(e.dialect.names[m.Name], m.Name)
-	if name != m.Name && e.given(name) {
+	if name != m.Name && e.wrote(name) {
 		e.leave(m) // the client speaks the vendor's own dialect
 		return
 	}
@@ -127,11 +127,11 @@ func (e *encoder) effort(m chat.Member) {
 	own := string(e.dialect.effort)
 	switch {
 	case isNull(m.Value):
-	case e.dialect.effort == effortInReasoning && e.given(own):
+	case e.dialect.effort == effortInReasoning && e.wrote(own):
 		e.leave(m)
 	case e.dialect.effort == effortInReasoning:
 		e.add(own, `{"effort":`+string(m.Value)+`}`)
-	case e.given(own):
+	case e.wrote(own):
 		e.add(m.Name, string(m.Value))
 	case e.Request.Effort == "none":
 		e.add(own, `{"type":"disabled"}`)
@@ -149,7 +149,7 @@ func (e *encoder) limit() {
 	}
 	name := cmp.Or(e.Channel.Capabilities.OutputField, e.dialect.limit)
 	if name == "" {
-		if name = oldLimit; e.given(newLimit) {
+		if name = oldLimit; e.sets(newLimit) {
 			name = newLimit
 		}
 	}
@@ -184,8 +184,12 @@ func (e *encoder) streamOptions() {
 	e.add("stream_options", options+`}`)
 }
 
-// given reports whether the client set a member.
-func (e *encoder) given(name string) bool {
+// wrote reports whether the client has a member, and sets whether it says anything.
+func (e *encoder) wrote(name string) bool {
+	return slices.ContainsFunc(e.Request.Members, func(m chat.Member) bool { return m.Name == name })
+}
+
+func (e *encoder) sets(name string) bool {
 	return slices.ContainsFunc(e.Request.Members, func(m chat.Member) bool { return m.Name == name && !isNull(m.Value) })
 }
 

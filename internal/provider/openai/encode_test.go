@@ -5,10 +5,12 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	dialect "spillway/internal/dialect/openai"
 	"spillway/internal/provider/openai"
 	"spillway/internal/simulate/conversation"
 )
@@ -167,8 +169,9 @@ func TestAVendorGetsMessagesThatItTakes(t *testing.T) {
 		"one that is marked stays as it is":                 {"mistral", user + `,{"role":"assistant","content":"a","prefix":false}`, user + `,{"role":"assistant","content":"a","prefix":false}`, nil},
 		"an answer in between is not marked":                {"mistral", user + `,{"role":"assistant","content":"a"},` + user, user + `,{"role":"assistant","content":"a"},` + user, nil},
 
-		"Groq takes no name, and no echo": {"groq", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, `{"role":"developer","content":"d"},{"role":"assistant","content":"a"},` + user, named},
-		"Groq takes any id":               {"groq", user + `,` + called + `,` + results, user + `,` + called + `,` + results, nil},
+		"Groq takes no name, and no echo":         {"groq", `{"role":"developer","content":"d","name":"n"},` + answered + `,` + user, `{"role":"developer","content":"d"},{"role":"assistant","content":"a"},` + user, named},
+		"a refusal is what Groq's model has said": {"groq", user + `,{"role":"assistant","content":null,"refusal":"no"},` + user, user + `,{"role":"assistant","content":"no"},` + user, nil},
+		"Groq takes any id":                       {"groq", user + `,` + called + `,` + results, user + `,` + called + `,` + results, nil},
 
 		"DeepSeek wants its reasoning back":                 {"deepseek", user + `,` + answered + `,` + user, user + `,` + answered + `,` + user, nil},
 		"DeepSeek gets empty reasoning where none is known": {"deepseek", user + `,{"role":"assistant","content":"a"},` + user, user + `,{"role":"assistant","content":"a","reasoning_content":""},` + user, nil},
@@ -182,6 +185,38 @@ func TestAVendorGetsMessagesThatItTakes(t *testing.T) {
 			assert.Equal(t, tt.dropped, dropped)
 		})
 	}
+}
+
+// FuzzEncode: whatever a client may ask, what goes upstream is JSON in which no name stands twice, and the request is as it was.
+func FuzzEncode(f *testing.F) {
+	for _, c := range conversation.Load(f, "clean", "failures") {
+		f.Add([]byte(c.Body()), byte(len(c.Body())), !c.Channel(f).Plain)
+	}
+	for _, body := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"seed":1,"random_seed":null,"reasoning_effort":"high","reasoning":null,"thinking":null}`,
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":null}`,
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"reasoning_content":null,"refusal":"no"}],"n":1.0,"stop":[[]]}`,
+	} {
+		for vendor := range byte(len(openai.Dialects) + 1) {
+			f.Add([]byte(body), vendor, true)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, vendor byte, stream bool) {
+		req, refusal := dialect.Chat{}.Parse(body)
+		if refusal != nil {
+			t.Skip()
+		}
+		s := conversation.Channel{Vendor: "generic"}
+		if n := int(vendor) % (len(openai.Dialects) + 1); n < len(openai.Dialects) {
+			s.Vendor = openai.Dialects[n].Vendor()
+		}
+		call := adapter.Call(req, s)
+		call.Stream = stream
+		upstream, _ := openai.Encode(call)
+		require.True(t, jsontext.Value(upstream).IsValid(), "%s", upstream)
+		untouched, _ := dialect.Chat{}.Parse(body)
+		require.Equal(t, untouched, req)
+	})
 }
 
 func TestShortIDsAreNineLettersAndDigitsAndDiffer(t *testing.T) {

@@ -3,6 +3,7 @@ package openai
 // What tests see of the inside.
 var (
 	Dialects = dialects
+	Encode   = encode
 	ShortID  = shortID
 )
 

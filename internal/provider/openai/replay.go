@@ -35,6 +35,7 @@ func carries(m chat.Message) bool {
 func (e *encoder) appendMessage(b []byte, message gjson.Result, last bool) []byte {
 	d := e.dialect
 	assistant := message.Get("role").Str == string(chat.Assistant)
+	refusal := message.Get("refusal").Str
 	recalled, marked := false, false
 	b = append(b, '{')
 	message.ForEach(func(key, value gjson.Result) bool {
@@ -44,6 +45,8 @@ func (e *encoder) appendMessage(b []byte, message gjson.Result, last bool) []byt
 			if key.Str == "name" && value.Str != "" && !slices.Contains(e.dropped, "messages.name") {
 				e.dropped = append(e.dropped, "messages.name") // the others are the answer's own, and say nothing new
 			}
+		case key.Str == "content" && value.Str == "" && !value.IsArray() && refusal != "" && slices.Contains(d.without, "refusal"):
+			b = appendJSONString(appendName(b, key), refusal) // a turn must say something
 		case key.Str == "role" && d.roles[value.Str] != "":
 			b = appendJSONString(appendName(b, key), d.roles[value.Str])
 		case key.Str == "content" && value.IsArray() && len(e.Fetched) > 0:
