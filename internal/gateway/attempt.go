@@ -89,9 +89,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 		fresh = false
 		switch d.Step {
 		case retry.Again:
-			if d.Reason == retry.LargerLimit {
-				j.output = j.larger(&j.candidates[at])
-			}
+			j.mend(&j.candidates[at], d.Reason)
 			if d.Reason == retry.StaleConnection {
 				j.progress.Replayed, fresh = true, true
 			} else {
@@ -104,6 +102,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 			continue
 		case retry.Hop:
 			at++
+			j.firm = false
 		case retry.Next:
 			at = j.next(at, d.Reason == retry.LargerCandidate)
 			j.leave()
@@ -143,6 +142,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 	if failure == nil {
 		return f, nil, false
 	}
+	failure = g.unmend(j, cand, failure)
 	if failure.Local == fault.Refused {
 		g.report(permit, cand, g.outcome(j, failure, permit.Began))
 		j.lastCand = before
@@ -181,7 +181,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 		f.dog.allow(j.limits.Plain(turn))
 	}
 	adapter := g.Providers[cand.Channel.Provider.Kind]
-	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, MaxTokens: j.outputOf(cand), Stream: stream,
+	reply, err := adapter.Call(ctx, provider.Call{Request: j.req, Channel: cand.Channel, Credential: cand.Credential, MaxTokens: j.outputOf(cand), Firm: j.firm, Stream: stream,
 		Fresh: fresh, Policy: g.policyOf(j), Headers: j.wishes.Upstream, Fetched: j.fetched.contents})
 	if err != nil {
 		f.dog.stop()

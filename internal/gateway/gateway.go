@@ -166,7 +166,9 @@ type journey struct {
 	progress   retry.Progress
 	// output is the limit of the output in tokens once it has been raised; 0: the client's own holds.
 	output int64
-	tried  []fault.Tried
+	// firm says that the candidate's answer broke the contract, so that its next one is held to it more firmly.
+	firm  bool
+	tried []fault.Tried
 	// lastTried is the candidate of the last entry of tried.
 	lastTried *candidate
 	// soonest is the earliest moment that a provider named for coming back; zero: none did.

@@ -118,7 +118,8 @@ var kinds = []kind{
 		}},
 }
 
-// scripted is the far end: two providers of one kind, a and b, each with its answers in order. A call too many is noted.
+// scripted is the far end: two providers of one kind, a and b, each with its answers in order: streams, and errors that are
+// a caller's mistake. A call too many is noted.
 type scripted struct {
 	mu      sync.Mutex
 	answers map[string][]string
@@ -140,6 +141,10 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.answers[letter] = queue[1:]
 	w.Header().Set("Content-Type", "text/event-stream")
+	if strings.HasPrefix(queue[0], "{") {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+	}
 	_, _ = io.WriteString(w, queue[0])
 }
 
@@ -232,7 +237,7 @@ func (k kind) judge(t *testing.T, r kindRow, o outcome) {
 	t.Helper()
 	assert.Equal(t, r.trace, trace(o.calls), "calls")
 	assert.Equal(t, r.classes, o.classes(), "classes")
-	checkAnswer(t, o, row{stream: r.stream, more: r.body})
+	checkAnswer(t, o, row{stream: r.stream, more: r.body, quotes: true})
 	checkRecords(t, o)
 	assert.NotContains(t, o.raw, "circuit_transition", "no failure of the provider")
 	var limits []int64
@@ -243,6 +248,7 @@ func (k kind) judge(t *testing.T, r kindRow, o outcome) {
 		assert.Equal(t, r.limits, limits, "output limits")
 	}
 	switch {
+	case r.status < 0: // the row's own to check
 	case r.status != 0:
 		assert.Equal(t, r.status, o.status)
 		assert.Equal(t, "contract_violation", gjson.Get(o.body, "error.class").Str)
@@ -434,5 +440,68 @@ func TestASchemaByAToolIsInvisible(t *testing.T) {
 				old.run(t, r)
 			})
 		}
+	}
+}
+
+// TestARegenerationIsFirmer: where the wire format has firmer means than those that the answer broke, the second call uses
+// them, and nothing of the client's words changes. Where the provider does not take them, that is no mistake of the client's.
+func TestARegenerationIsFirmer(t *testing.T) {
+	gpt, claude, google := kinds[0], kinds[1], kinds[3]
+	const (
+		open    = `{"type":"object","properties":{"x":{"type":"integer"}}}`
+		refused = `{"error":{"message":"Invalid schema","type":"invalid_request_error","param":"response_format","code":null}}`
+		member  = `response_format.json_schema`
+	)
+	optional := strings.Replace(schemaFormat, `,"required":["x"]`, "", 1)
+	// asked holds what stands in the bodies of the calls; "": nothing does.
+	asked := func(path string, want ...string) func(*testing.T, outcome) {
+		return func(t *testing.T, o outcome) {
+			for i, c := range o.calls {
+				assert.Equal(t, want[i], gjson.Get(c.body, path).Raw, "call %d", i+1)
+				for _, same := range []string{"messages", "contents", "tools"} {
+					assert.Equal(t, gjson.Get(o.calls[0].body, same).Raw, gjson.Get(c.body, same).Raw, "%s of call %d", same, i+1)
+				}
+			}
+		}
+	}
+	const (
+		loose  = `{"name":"s","schema":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}`
+		strict = `{"name":"s","strict":true,"schema":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"],"additionalProperties":false}}`
+	)
+	three := strings.TrimSpace(strings.Repeat("contract_violation ", 2)) + " ok"
+	for name, c := range map[string]struct {
+		kind
+		kindRow
+	}{
+		"OpenAI: a strict schema": {gpt, kindRow{body: schemaFormat, a: []string{gpt.says(breaks, "stop"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept, check: asked(member, loose, strict)}},
+		"OpenAI: B is asked as the client asked": {gpt, kindRow{body: schemaFormat, a: []string{gpt.says(breaks, "stop"), gpt.says(breaks, "stop")}, b: []string{gpt.says(kept, "stop")}, trace: "A A B", classes: three, text: kept,
+			check: asked(member, loose, strict, loose)}},
+		"OpenAI: strict as the client asked": {gpt, kindRow{body: strings.Replace(schemaFormat, `"name":"s"`, `"name":"s","strict":true`, 1), a: []string{gpt.says(breaks, "stop"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,
+			check: asked(member+".strict", "true", "true")}},
+		"OpenAI: a schema that cannot be strict": {gpt, kindRow{body: optional, a: []string{gpt.says(breaks, "stop"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,
+			check: asked(member+".schema", open, open)}},
+		"OpenAI: not for what was cut off": {gpt, kindRow{body: schemaFormat, options: `"truncated": "retry"`, a: []string{gpt.says(`{`, "length"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,
+			check: asked(member, loose, loose), limits: []int64{0, 20}}},
+		"OpenAI: does not take it, then B": {gpt, kindRow{body: schemaFormat, a: []string{gpt.says(breaks, "stop"), refused}, b: []string{gpt.says(kept, "stop")}, trace: "A A B", classes: three, text: kept,
+			check: asked(member, loose, strict, loose)}},
+		"OpenAI: does not take it, and nobody else is left": {gpt, kindRow{body: schemaFormat, options: `"max_fallbacks": 0`, a: []string{gpt.says(breaks, "stop"), refused}, trace: "A A", classes: "contract_violation contract_violation", status: 502,
+			check: func(t *testing.T, o outcome) {
+				assert.Equal(t, []int{200, 400}, []int{o.of("attempt_finished")[0].Status, o.of("attempt_finished")[1].Status}, "what the provider said is in the records")
+				assert.NotContains(t, o.body, "Invalid schema", "it is no mistake of the client's")
+			}}},
+		"OpenAI: does not take the larger limit, then B with the client's": {gpt, kindRow{body: schemaFormat + `,"max_tokens":100`, options: `"truncated": "retry"`, a: []string{gpt.says(`{`, "length"), refused}, b: []string{gpt.says(kept, "stop")}, trace: "A A B", classes: three, text: kept,
+			limits: []int64{100, 200, 100}}},
+		"the client's own mistake is one": {gpt, kindRow{body: schemaFormat, a: []string{refused}, trace: "A", classes: "invalid_request", check: func(t *testing.T, o outcome) {
+			assert.Equal(t, "invalid_request", gjson.Get(o.body, "error.class").Str)
+		}, status: -1}},
+		"Gemini: calls are validated": {google, kindRow{body: strictTool, a: []string{google.calls("f", breaks), google.calls("f", kept)}, trace: "A A", classes: "contract_violation ok", call: kept,
+			check: asked("toolConfig.functionCallingConfig.mode", "", `"VALIDATED"`)}},
+		"Gemini: a forced call is already": {google, kindRow{body: strictTool + `,"tool_choice":"required"`, a: []string{google.calls("f", breaks), google.calls("f", kept)}, trace: "A A", classes: "contract_violation ok", call: kept,
+			check: asked("toolConfig.functionCallingConfig.mode", `"ANY"`, `"ANY"`)}},
+		"Anthropic: there is nothing firmer": {claude, kindRow{body: schemaFormat, a: []string{claude.says(breaks, "stop"), claude.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept, check: func(t *testing.T, o outcome) {
+			assert.Equal(t, o.calls[0].body, o.calls[1].body)
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) { c.run(t, c.kindRow) })
 	}
 }

@@ -19,6 +19,9 @@ type Call struct {
 	Credential *catalog.Credential
 	// MaxTokens bounds the output in place of the request's own bound; 0: the request's. OutputLimit is the one that holds.
 	MaxTokens int64
+	// Firm says that the answer to this call broke the request's contract before: the model must be held to it by the firmest
+	// means of the wire format, such as a strict schema, where those hold it to nothing that the client did not ask for.
+	Firm bool
 	// Stream says whether the upstream call streams, which is independent of the client's wish.
 	Stream bool
 	// Fresh demands a connection that has carried no request before.

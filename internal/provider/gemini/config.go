@@ -74,13 +74,24 @@ func (e *encoder) tools() {
 		return
 	}
 	e.body.Tools = []declarations{d}
-	if mode, names := calling(choice); mode != "" {
+	mode, names := calling(choice)
+	if e.firm && (mode == "" || mode == auto) && slices.ContainsFunc(e.req.Tools, func(t chat.Tool) bool { return t.Strict }) {
+		mode = validated
+	}
+	if mode != "" {
 		e.body.ToolConfig = &toolConfig{functionCalling{mode, names}}
 	}
 	if e.req.OneCall {
 		e.drop("parallel_tool_calls") // cutting calls off afterwards would be worse
 	}
 }
+
+const (
+	auto = "AUTO"
+	// validated leaves the model as free as auto does, and has its calls validated (FunctionCallingConfigModeValidated of
+	// google.golang.org/genai v1.77.0, read 2026-11-30).
+	validated = "VALIDATED"
+)
 
 func mayBegin(name string) bool {
 	return name != "" && (name[0] == '_' || name[0] >= 'a' && name[0] <= 'z' || name[0] >= 'A' && name[0] <= 'Z')
@@ -98,9 +109,9 @@ func calling(c chat.ToolChoice) (mode string, names []string) {
 		if c.Required {
 			return "ANY", c.Allowed
 		}
-		return "AUTO", nil
+		return auto, nil
 	case chat.ChoiceAuto:
-		return "AUTO", nil
+		return auto, nil
 	default:
 		return "", nil
 	}

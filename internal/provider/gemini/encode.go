@@ -71,6 +71,7 @@ func (r *refusal) Error() string { return r.param + ": " + r.why }
 type encoder struct {
 	req     *chat.Request
 	limit   int64 // of the output; 0: none
+	firm    bool  // hold the model to strict tools
 	fetched map[string]provider.Content
 	drops   []string
 	family  family
@@ -82,7 +83,7 @@ type encoder struct {
 // encode writes the upstream body from the canonical request, which is not touched. It returns the names of the parameters
 // that were left out.
 func encode(c provider.Call) (body []byte, dropped []string, refused *refusal) {
-	e := &encoder{req: c.Request, limit: c.OutputLimit(), fetched: c.Fetched, drops: c.Channel.Capabilities.Drops, family: familyOf(c.Channel.Model)}
+	e := &encoder{req: c.Request, limit: c.OutputLimit(), firm: c.Firm, fetched: c.Fetched, drops: c.Channel.Capabilities.Drops, family: familyOf(c.Channel.Model)}
 	e.messages()
 	e.tools()
 	e.generation()

@@ -44,6 +44,8 @@ type dialect struct {
 	recalls bool
 	// prefix: refuses an assistant's turn at the end that is not marked as the beginning of the answer.
 	prefix bool
+	// strict: holds a model to a strict schema while it writes.
+	strict bool
 	// shortIDs: takes ids of tool calls of nine letters and digits only.
 	shortIDs bool
 
@@ -76,14 +78,16 @@ var reasoned = []string{"reasoning_content", "reasoning"}
 var dialects = []dialect{
 	{
 		vendor:      "openai",
-		source:      "reference/providers.md §4.1; that a member of a message that it does not know is a 400: transitive-bullshit/agentic#531, 2026-11-30",
+		source:      "reference/providers.md §4.1; https://platform.openai.com/docs/guides/structured-outputs (strict); that a member of a message that it does not know is a 400: transitive-bullshit/agentic#531, 2026-11-30",
 		plainChunks: true,
 		without:     reasoned,
+		strict:      true,
 	},
 	{
 		vendor:    "azure",
 		source:    "reference/providers.md §1.5 and §3, 2026-11-30",
 		keyHeader: "Api-Key",
+		strict:    true,
 		without:   reasoned,
 	},
 	{

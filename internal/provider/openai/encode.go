@@ -10,6 +10,7 @@ import (
 
 	"spillway/internal/chat"
 	"spillway/internal/provider"
+	"spillway/internal/provider/openai/strict"
 )
 
 const (
@@ -58,6 +59,9 @@ func (e *encoder) member(m chat.Member) {
 		e.leave(m)
 		return
 	}
+	if m.Name == "response_format" && e.Firm && e.dialect.strict {
+		m.Value = e.firm(m.Value)
+	}
 	if slices.Contains(e.dialect.omits, m.Name) && !asks(m) {
 		return
 	}
@@ -81,6 +85,27 @@ func (e *encoder) member(m chat.Member) {
 		return
 	}
 	e.add(name, string(m.Value))
+}
+
+// firm is a response_format whose schema the model is held to while it writes; as written where the schema cannot be said so.
+func (e *encoder) firm(written []byte) []byte {
+	f := e.Request.Format
+	if f == nil || f.Kind != chat.FormatSchema || f.Strict {
+		return written
+	}
+	closed, ok := strict.Schema(f.Schema)
+	if !ok {
+		return written
+	}
+	b := []byte(`{"type":"json_schema","json_schema":{`)
+	gjson.ParseBytes(written).Get("json_schema").ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "schema" && key.Str != "strict" {
+			b = append(appendName(b, key), value.Raw...)
+		}
+		return true
+	})
+	b = append(separated(b, '{'), `"strict":true,"schema":`...)
+	return append(append(b, closed...), `}}`...)
 }
 
 // drops reports whether a top-level member is not taken and not needed.

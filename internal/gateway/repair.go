@@ -6,6 +6,7 @@ import (
 
 	"spillway/internal/contract"
 	"spillway/internal/fault"
+	"spillway/internal/retry"
 	"spillway/internal/usage"
 )
 
@@ -58,9 +59,32 @@ func (j *journey) outputOf(c *candidate) int64 {
 	return 0
 }
 
+// mend makes the next call of a candidate another one than the call that broke the contract.
+func (j *journey) mend(c *candidate, because retry.Reason) {
+	switch because {
+	case retry.LargerLimit:
+		j.output = j.larger(c)
+	case retry.RegenerateOnce:
+		j.firm = true
+	}
+}
+
+// unmend takes back what made a call another one than the client's, where a provider calls that a mistake: it is not the
+// client's, and the contract is still broken.
+func (g *Gateway) unmend(j *journey, c *candidate, f *fault.Failure) *fault.Failure {
+	if !callersMistake[f.Class] || f.Class == fault.ContentPolicy || !j.firm && j.outputOf(c) == 0 {
+		return f
+	}
+	j.firm, j.output = false, 0
+	o := f.Observation
+	o.Local, o.Cause = fault.Breach, f
+	return g.policyOf(j).Classify(o)
+}
+
 // leave goes on to another candidate. A limit that was raised from the client's serves it too; what held where the client
 // set none was the candidate's own.
 func (j *journey) leave() {
+	j.firm = false
 	if j.req.MaxTokens == 0 {
 		j.output = 0
 	}
