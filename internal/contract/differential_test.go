@@ -129,8 +129,9 @@ func drawSchema(t *rapid.T, depth int) any {
 }
 
 func drawKeyword(t *rapid.T, s map[string]any, depth int) {
-	plain := []string{"type", "enum", "const", "minimum", "maxLength", "pattern", "required", "minItems", "uniqueItems", "maxProperties"}
-	holding := []string{"properties", "additionalProperties", "items", "prefixItems", "contains", "anyOf", "allOf", "oneOf", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "patternProperties", "dependentSchemas", "ref"}
+	plain := []string{"type", "types", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "required",
+		"dependentRequired", "minItems", "maxItems", "minContains", "maxContains", "uniqueItems", "minProperties", "maxProperties", "format"}
+	holding := []string{"properties", "additionalProperties", "items", "prefixItems", "contains", "anyOf", "allOf", "oneOf", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "patternProperties", "propertyNames", "dependentSchemas", "ref"}
 	all := plain
 	if depth > 1 {
 		all = append(append([]string{}, plain...), holding...)
@@ -138,11 +139,19 @@ func drawKeyword(t *rapid.T, s map[string]any, depth int) {
 	switch name := rapid.SampledFrom(all).Draw(t, "keyword"); name {
 	case "type":
 		s[name] = rapid.SampledFrom([]string{"null", "boolean", "object", "array", "number", "string", "integer"}).Draw(t, "type")
+	case "types": // as SDKs write what may be null
+		s["type"] = []string{rapid.SampledFrom([]string{"boolean", "object", "array", "number", "string", "integer"}).Draw(t, "type"), "null"}
+	case "format": // an annotation, as it is to providers
+		s[name] = rapid.SampledFrom([]string{"date-time", "email", "uuid", "nothing"}).Draw(t, "format")
+	case "multipleOf":
+		s[name] = rapid.IntRange(1, 3).Draw(t, "factor")
+	case "dependentRequired":
+		s[name] = map[string]any{names.Draw(t, "property"): []string{names.Draw(t, "required")}}
 	case "enum":
 		s[name] = []any{drawValue(t, 1), drawValue(t, 1)}
 	case "const":
 		s[name] = drawValue(t, 1)
-	case "minimum", "maxLength", "minItems", "maxProperties":
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties":
 		s[name] = rapid.IntRange(0, 2).Draw(t, "bound")
 	case "pattern":
 		s[name] = rapid.SampledFrom([]string{"^a", "b$", "^.?$"}).Draw(t, "pattern")
