@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"spillway/internal/provider/anthropic"
 	"spillway/internal/provider/gemini"
 	"spillway/internal/provider/openai"
+	"spillway/internal/provider/openai/responses"
 	"spillway/internal/provider/wire"
 )
 
@@ -29,6 +31,10 @@ var update = flag.Bool("update", false, "write what was sent upstream into testd
 var adapters = map[string]Adapter{
 	"openai": {Provider: catalog.Provider{Kind: "openai", Vendor: "openai"}, Model: "up-1",
 		New: func(c *wire.Client) provider.Provider { return &openai.Provider{Wire: c, Policy: fault.Default()} }},
+	"responses": {Provider: catalog.Provider{Kind: "openai", Vendor: "openai"}, Model: "gpt-5.4",
+		New: func(c *wire.Client) provider.Provider {
+			return &responses.Provider{Wire: c, Policy: fault.Default(), Headers: func(provider.Call) http.Header { return http.Header{} }}
+		}},
 	"anthropic": {Provider: catalog.Provider{Kind: anthropic.Kind, Vendor: "anthropic"}, Model: "claude-sonnet-4-5",
 		New: func(c *wire.Client) provider.Provider { return &anthropic.Provider{Wire: c, Policy: fault.Default()} }},
 	"gemini": {Provider: catalog.Provider{Kind: "gemini", Vendor: "gemini"}, Model: "gemini-3.1-flash",
