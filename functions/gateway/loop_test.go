@@ -23,8 +23,12 @@ import (
 // are down, and the last one by who began it. Each provider holds what it is sent to the rules of its API, and knows its own
 // reasoning when it comes back.
 func TestAToolLoopWhoseProvidersChange(t *testing.T) {
-	for _, order := range [][]string{{"openai", "anthropic", "google"}, {"openai", "google", "anthropic"}, {"anthropic", "openai", "google"},
-		{"anthropic", "google", "openai"}, {"google", "openai", "anthropic"}, {"google", "anthropic", "openai"}} {
+	var orders [][]string
+	for _, o := range []string{"openai", "responses"} { // OpenAI's two formats
+		orders = append(orders, []string{o, "anthropic", "google"}, []string{o, "google", "anthropic"}, []string{"anthropic", o, "google"},
+			[]string{"anthropic", "google", o}, []string{"google", o, "anthropic"}, []string{"google", "anthropic", o})
+	}
+	for _, order := range orders {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, stream %t", strings.Join(order, " then "), stream), func(t *testing.T) {
 				l := newLoop(t, order)
@@ -77,6 +81,7 @@ func newLoop(t *testing.T, order []string) *loop {
 	t.Helper()
 	l := &loop{order: order, vendors: map[string]*vendor{
 		"openai":    {model: "gpt-4.1", path: "/openai/v1/chat/completions", check: checkOpenAI, answer: openAITurn},
+		"responses": {model: "gpt-5.4", path: "/responses/v1/responses", check: checkResponses, signs: true, answer: responsesTurn},
 		"anthropic": {model: "claude-opus-4-5", path: "/anthropic/v1/messages", check: checkAnthropic, signs: true, answer: anthropicTurn},
 		"google":    {model: "gemini-3-flash", path: "/google/v1beta/models/gemini-3-flash:streamGenerateContent", check: checkGemini, signs: true, answer: geminiTurn},
 	}}
@@ -97,8 +102,10 @@ func newLoop(t *testing.T, order []string) *loop {
 	list, err := json.Marshal(models)
 	require.NoError(t, err)
 	config := fmt.Sprintf(`{"version":"v","providers":[{"name":"openai","kind":"openai","vendor":"openai","base_url":"%[1]s/openai/v1"},
+			{"name":"responses","kind":"openai","vendor":"openai","base_url":"%[1]s/responses/v1"},
 			{"name":"anthropic","kind":"anthropic","vendor":"anthropic","base_url":"%[1]s/anthropic/v1"},{"name":"google","kind":"gemini","vendor":"gemini","base_url":"%[1]s/google/v1beta"}],
 		"channels":[{"provider":"openai","models":["gpt-4.1"],"credentials":[{"alias":"a","secret":"env:KEY"}]},
+			{"provider":"responses","models":["gpt-5.4"],"responses":"with_tools","credentials":[{"alias":"a","secret":"env:KEY"}]},
 			{"provider":"anthropic","models":["claude-opus-4-5"],"credentials":[{"alias":"a","secret":"env:KEY"}]},
 			{"provider":"google","models":["gemini-3-flash"],"credentials":[{"alias":"a","secret":"env:KEY"}]}],
 		"routes":[{"alias":"fast","models":%[2]s,"max_retries":0}],"organizations":[{"name":"o","models":["*"]}],
@@ -242,6 +249,87 @@ func checkOpenAI(t *testing.T, body gjson.Result) []string {
 	}
 	assert.Empty(t, open, "calls without their results at the end")
 	return nil
+}
+
+// responsesTurn is a turn with a summary of encrypted reasoning, words and calls.
+func responsesTurn(turn int, proof string) string {
+	var b strings.Builder
+	frame := func(kind, rest string) { fmt.Fprintf(&b, "event: %s\ndata: {\"type\":%[1]q%s}\n\n", kind, rest) }
+	var done []string
+	item := func(begun, ended, delta string) {
+		at := fmt.Sprintf(`,"output_index":%d`, len(done))
+		frame("response.output_item.added", at+`,"item":`+begun)
+		kind, rest, _ := strings.Cut(delta, " ")
+		frame(kind, at+rest)
+		frame("response.output_item.done", at+`,"item":`+ended)
+		done = append(done, ended)
+	}
+	call := func(id, name, arguments string) {
+		form := fmt.Sprintf(`{"id":"fc_%s","type":"function_call","call_id":"call_r%[1]s","name":%q,"arguments":%%q}`, id, name)
+		item(fmt.Sprintf(form, ""), fmt.Sprintf(form, arguments), fmt.Sprintf(`response.function_call_arguments.delta ,"delta":%q`, arguments))
+	}
+	response := func(status string) string {
+		return fmt.Sprintf(`,"response":{"id":"resp_%d","object":"response","created_at":1,"status":%q,"error":null,"model":"gpt-5.4","output":[%s],"usage":{"input_tokens":3,"output_tokens":2}}`,
+			turn, status, strings.Join(done, ","))
+	}
+	frame("response.created", response("in_progress"))
+	item(`{"id":"rs_1","type":"reasoning","summary":[]}`,
+		fmt.Sprintf(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"Look it up."}],"encrypted_content":%q}`, proof),
+		`response.reasoning_summary_text.delta ,"summary_index":0,"delta":"Look it up."`)
+	item(`{"id":"msg_1","type":"message","role":"assistant","content":[]}`,
+		`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Let me see.","annotations":[]}]}`,
+		`response.output_text.delta ,"content_index":0,"delta":"Let me see."`)
+	call(fmt.Sprintf("w%d", turn), "get_weather", `{"city":"Paris"}`)
+	call(fmt.Sprintf("t%d", turn), "get_time", `{}`)
+	frame("response.completed", response("completed"))
+	return b.String()
+}
+
+// checkResponses: reference/providers.md §3.2, columns and notes on the Responses API.
+func checkResponses(t *testing.T, body gjson.Result) (proofs []string) {
+	only(t, body, "model", "input", "tools", "include", "store", "stream", "stream_options")
+	assert.Contains(t, body.Get("include").Raw, "reasoning.encrypted_content", "what is not kept has to be given back")
+	assert.Equal(t, "false", body.Get("store").Raw)
+	for _, tool := range body.Get("tools").Array() {
+		only(t, tool, "type", "name", "description", "parameters", "strict")
+		assert.True(t, tool.Get("parameters").IsObject() && tool.Get("strict").IsBool(), tool.Raw)
+	}
+	var open []string // calls that wait for their output
+	reasoned := false
+	for _, it := range body.Get("input").Array() {
+		kind := it.Get("type").Str
+		if kind != "function_call" && kind != "function_call_output" {
+			assert.Empty(t, open, "calls without their outputs before %s", it.Raw)
+		}
+		assert.False(t, reasoned && kind != "function_call" && it.Get("role").Str != "assistant", "reasoning that nothing follows")
+		reasoned = kind == "reasoning"
+		switch kind {
+		case "message":
+			only(t, it, "type", "role", "content")
+			for _, c := range it.Get("content").Array() {
+				assert.Equal(t, map[string]string{"user": "input_text", "assistant": "output_text"}[it.Get("role").Str], c.Get("type").Str, it.Raw)
+			}
+		case "reasoning":
+			only(t, it, "type", "summary", "encrypted_content")
+			assert.True(t, it.Get("summary").IsArray(), it.Raw)
+			proofs = append(proofs, it.Get("encrypted_content").Str)
+		case "function_call":
+			only(t, it, "type", "call_id", "name", "arguments")
+			assert.True(t, gjson.Parse(it.Get("arguments").Str).IsObject(), it.Raw)
+			assert.NotContains(t, open, it.Get("call_id").Str)
+			open = append(open, it.Get("call_id").Str)
+		case "function_call_output":
+			only(t, it, "type", "call_id", "output")
+			at := slices.Index(open, it.Get("call_id").Str)
+			if assert.GreaterOrEqual(t, at, 0, "an output without its call: %s", it.Raw) {
+				open = slices.Delete(open, at, at+1)
+			}
+		default:
+			assert.Fail(t, "an unknown item", it.Raw)
+		}
+	}
+	assert.Empty(t, open, "calls without their outputs at the end")
+	return proofs
 }
 
 // anthropicTurn is a turn with two blocks of reasoning, of which one is encrypted, and calls.
