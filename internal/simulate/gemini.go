@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -14,18 +13,17 @@ import (
 type gemini struct {
 	model  string
 	stream bool
+	// events: the stream is one of events, which the caller has to ask for.
+	events bool
 }
 
-func geminiAt(path string) (wire, bool) {
+func geminiAt(path string, events bool) (wire, bool) {
 	rest, ok := strings.CutPrefix(path, "/models/")
 	model, method, found := strings.Cut(rest, ":")
 	if !ok || !found || method != "generateContent" && method != "streamGenerateContent" {
 		return nil, false
 	}
-	if unescaped, err := url.PathUnescape(model); err == nil {
-		model = unescaped
-	}
-	return gemini{model: model, stream: method == "streamGenerateContent"}, true
+	return gemini{model: model, stream: method == "streamGenerateContent", events: events}, true
 }
 
 func (gemini) name() string { return "gemini" }

@@ -96,6 +96,9 @@ func (g gemini) parse(body []byte) (request, *failure) {
 	if f := strictly(body, &in, "Invalid JSON payload received.", `Invalid JSON payload received. Unknown name "%s": Cannot find field.`); f != nil {
 		return request{}, f
 	}
+	if g.stream && !g.events {
+		return request{}, invalid("The simulated provider streams as events only: ask for alt=sse.")
+	}
 	a := asked{model: g.model, stream: g.stream, limit: in.Generation.MaxTokens, thinks: in.Generation.Thinking.Include}
 	for _, check := range []func(*asked) *failure{in.conversation, in.declared, in.chosen, in.generation} {
 		if f := check(&a); f != nil {

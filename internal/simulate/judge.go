@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,18 +36,19 @@ func declares(tools []tool, name string) bool {
 }
 
 // seal stands for what a provider signs or encrypts so that it can take it back: it
-// depends on the text and nobody else makes it.
+// depends on the text, nobody else makes it, and it is base64, as theirs are.
 func seal(text string) string {
-	sum := sha256.Sum256([]byte("simulate:" + text))
-	return sealMark + hex.EncodeToString(sum[:12])
+	sum := sha256.Sum256([]byte(sealMark + text))
+	return base64.StdEncoding.EncodeToString(append([]byte(sealMark), sum[:12]...))
 }
 
-const sealMark = "sim-seal-"
+const sealMark = "simulate"
 
 // sealed reports whether a seal is one of ours, whatever it seals.
-func sealed(mark string) bool { return sealPattern.MatchString(mark) }
-
-var sealPattern = regexp.MustCompile(`^` + sealMark + `[0-9a-f]{24}$`)
+func sealed(mark string) bool {
+	opened, err := base64.StdEncoding.DecodeString(mark)
+	return err == nil && len(opened) == len(sealMark)+12 && strings.HasPrefix(string(opened), sealMark)
+}
 
 func isBase64(data string) bool {
 	_, err := base64.StdEncoding.DecodeString(data)

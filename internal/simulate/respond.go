@@ -22,7 +22,7 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 		Body:    in.body,
 		Conn:    c.number,
 	}
-	w, spoken := wireAt(path)
+	w, spoken := wireAt(in.request.URL)
 	if !spoken {
 		w = openAIChat{}
 	}

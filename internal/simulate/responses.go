@@ -427,6 +427,8 @@ func (in responsesRequest) choose(a *asked) *failure {
 		}
 	case json.Unmarshal(in.ToolChoice, &named) != nil:
 		return invalid("Invalid type for 'tool_choice'.")
+	case named.Type == "function" && named.Name == "":
+		return invalid("Missing required parameter: 'tool_choice.name'.")
 	case named.Type == "function":
 		a.choice.name = named.Name
 	case named.Type == "allowed_tools":

@@ -5,8 +5,12 @@ import (
 	"strings"
 )
 
-// maxSchemaDepth ends a schema that refers to itself.
-const maxSchemaDepth = 16
+const (
+	// maxSchemaDepth ends a schema that refers to itself.
+	maxSchemaDepth = 16
+	// maxMinimum bounds the items and characters that a schema can demand.
+	maxMinimum = 1000
+)
 
 // satisfy is a JSON text that a simple schema accepts: required members (all of
 // them when none is required), enum, const, items and bounds are obeyed, local
@@ -89,7 +93,7 @@ func (s sample) array(node map[string]any, name string, depth int) any {
 		return []any{}
 	}
 	out := []any{}
-	for range int(atLeast(node, "minItems", 1)) {
+	for range int(min(atLeast(node, "minItems", 1), maxMinimum)) {
 		out = append(out, s.value(items, name, depth+1))
 	}
 	return out
@@ -135,7 +139,7 @@ func text(node map[string]any, name string) string {
 	if word == "" {
 		word = "spillway"
 	}
-	for float64(len(word)) < atLeast(node, "minLength", 0) {
+	for float64(len(word)) < min(atLeast(node, "minLength", 0), maxMinimum) {
 		word += " " + word
 	}
 	if longest, ok := node["maxLength"].(float64); ok && float64(len(word)) > longest {

@@ -300,7 +300,7 @@ func TestOverTCP(t *testing.T) {
 	ok(t, <-served)
 }
 
-func ok(t *testing.T, err error) {
+func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -30,9 +31,10 @@ type wire interface {
 	identify(n int) http.Header
 }
 
-// wireAt is the format that is spoken at a path. The version that the path begins
+// wireAt is the format that is spoken at an address. The version that its path begins
 // with is whatever the caller's base address ends with.
-func wireAt(path string) (wire, bool) {
+func wireAt(address *url.URL) (wire, bool) {
+	path := address.Path
 	for _, version := range []string{"/v1beta/", "/v1/"} {
 		if rest, ok := strings.CutPrefix(path, version); ok {
 			path = "/" + rest
@@ -47,7 +49,7 @@ func wireAt(path string) (wire, bool) {
 	case "/messages":
 		return anthropic{}, true
 	}
-	return geminiAt(path)
+	return geminiAt(path, address.Query().Get("alt") == "sse")
 }
 
 // frame is one event of a stream.

@@ -193,7 +193,8 @@ func chain(n int) []byte {
 
 func TestAModelsFamilyIsReadFromItsName(t *testing.T) {
 	for model, unsigned := range map[string]bool{"gemini-3-flash": true, "models/gemini-3.1-pro-preview": true, "gemini-flash-latest": true, "gemini-4-ultra": true,
-		"gemini-10.5-pro": true, "gemini-2.5-flash": false, "gemini-2.0-flash-001": false, "gemini-pro": false, "gemma-3-27b-it": false, "": false} {
+		"gemini-10.5-pro": true, "gemini-2.5-flash": false, "gemini-2.0-flash-001": false, "gemini-pro": false, "gemini-pro-vision": false,
+		"gemini-flash": true, "gemma-3-27b-it": false, "": false} {
 		far := &conversation.Upstream{Reply: streamed(frame(`{"text":"x"}`, "STOP"))}
 		made := call(parsed(t, `{"model":"fast","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]},
 			{"role":"tool","tool_call_id":"c","content":"y"}]}`))

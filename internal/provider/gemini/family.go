@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,11 @@ type family struct {
 	pro          bool
 }
 
-// newest is the family of aliases such as gemini-flash-latest, which have no number.
+// newest is the family of names without a number, such as gemini-flash-latest: they follow the models. Only those of Gemini
+// 1.0 had none of their own (https://ai.google.dev/gemini-api/docs/changelog, 2026-11-30).
 const newest = 3
+
+var first = []string{"pro", "pro-vision", "ultra"}
 
 func familyOf(m chat.RoutedModel) (f family) {
 	_, name, ok := strings.Cut(string(m), "gemini-")
@@ -27,9 +31,9 @@ func familyOf(m chat.RoutedModel) (f family) {
 	major, minor, _ := strings.Cut(number, ".")
 	var err error
 	if f.major, err = strconv.Atoi(major); err != nil {
-		f.major = 0
-		if strings.HasSuffix(name, "-latest") {
-			f.major = newest
+		f.major = newest
+		if slices.Contains(first, name) {
+			f.major = 1
 		}
 		return f
 	}
