@@ -220,6 +220,9 @@ func (r *reply) finish(v gjson.Result, cut bool) error {
 	if r.output.beyond {
 		return r.unusable(errBeyond)
 	}
+	if r.output.begun == 0 && !cut {
+		return r.unusable(errors.New("the answer is complete and has nothing in it"))
+	}
 	d.Finish, d.Native = chat.FinishStop, "completed"
 	if r.output.calls > 0 {
 		d.Finish = chat.FinishToolCalls

@@ -59,7 +59,11 @@ func drawAnswer(t *rapid.T) answer {
 		*count = rapid.IntRange(0, 1000).Draw(t, "count")
 	}
 	kinds := []string{"message", "refusal", "reasoning", "open reasoning", "function_call", "custom_tool_call", "web_search_call"}
-	for range rapid.IntRange(0, 5).Draw(t, "items") {
+	least := 0
+	if a.reason == "" {
+		least = 1 // what is complete has something in it
+	}
+	for range rapid.IntRange(least, 5).Draw(t, "items") {
 		it := item{kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
 		parts := rapid.IntRange(0, 3).Draw(t, "parts")
 		if strings.HasSuffix(it.kind, "_call") {
