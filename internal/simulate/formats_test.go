@@ -22,6 +22,7 @@ import (
 	"spillway/internal/provider"
 	"spillway/internal/provider/anthropic"
 	"spillway/internal/provider/gemini"
+	"spillway/internal/provider/openai"
 	"spillway/internal/provider/wire"
 	"spillway/internal/simulate"
 	"spillway/internal/simulate/conversation"
@@ -33,6 +34,10 @@ var update = flag.Bool("update", false, "write the answers into testdata/*/*.txt
 type spoken struct {
 	model   string // of the provider's, "sim-<name>-" without the fault
 	adapter conversation.Adapter
+	// responses is what the channels say of OpenAI's two formats.
+	responses catalog.Responses
+	// hides: our adapter does not ask to be shown the reasoning.
+	hides bool
 	// path of a plain call and of a stream; headers that a call needs.
 	plain, stream string
 	headers       map[string]string
@@ -52,6 +57,12 @@ var formats = map[string]spoken{
 		Provider: catalog.Provider{Kind: "gemini", Vendor: "gemini"},
 	}, plain: "/v1/models/sim-gemini-ok:generateContent", stream: "/v1/models/sim-gemini-ok:streamGenerateContent?alt=sse",
 		headers: map[string]string{"X-Goog-Api-Key": "key"}},
+	"responses": {model: "sim-responses-", adapter: conversation.Adapter{
+		New: func(client *wire.Client) provider.Provider {
+			return &openai.Provider{Wire: client, Policy: fault.Default()}
+		},
+		Provider: catalog.Provider{Kind: "openai", Vendor: "openai"},
+	}, responses: catalog.ResponsesAlways, hides: true, plain: "/v1/responses", stream: "/v1/responses", headers: map[string]string{"Authorization": "Bearer key"}},
 }
 
 func counter() func() string {
@@ -77,7 +88,7 @@ var asks = map[string]string{
 	"text":      question(`"hello"`, ``),
 	"two tools": question(`"The weather and the time?"`, bothTools),
 	"a schema":  question(`"hello"`, ofSchema),
-	"a limit":   question(`"hello"`, `,"max_tokens":7`),
+	"a limit":   question(`"hello"`, `,"max_tokens":20`),
 	"reasoning": question(`"hello"`, `,"reasoning_effort":"high"`),
 	"an image":  question(`[{"type":"text","text":"See?"},{"type":"image_url","image_url":{"url":"`+pixel+`"}}]`, ``),
 }
@@ -104,7 +115,9 @@ func inFormat(t *testing.T, s spoken, run func(*testing.T, *simulate.Provider, f
 }
 
 func (s spoken) call(t testing.TB, fault, body string, plain bool) provider.Call {
-	return s.adapter.Call(conversation.Parse(t, body), conversation.Channel{Model: s.model + fault, Plain: plain})
+	made := s.adapter.Call(conversation.Parse(t, body), conversation.Channel{Model: s.model + fault, Plain: plain})
+	made.Channel.Capabilities.Responses = s.responses
+	return made
 }
 
 // What our adapter makes of a healthy answer is the same from a stream and from a
@@ -128,8 +141,8 @@ func TestAdaptersDecodeTheHealthyAnswers(t *testing.T) {
 					assert.Equal(t, want.Text, a.Text)
 					assert.Equal(t, want.Calls, withoutSignatures(a.Calls))
 					assert.Equal(t, want.Finish, a.Finish)
-					assert.Equal(t, ask == "reasoning", a.Reasoning != "", "reasoning")
-					assert.Equal(t, ask == "reasoning", len(a.Thinking) > 0 && a.Thinking[0].Signature != "", "signed reasoning")
+					assert.Equal(t, ask == "reasoning" && !s.hides, a.Reasoning != "", "reasoning")
+					assert.Equal(t, ask == "reasoning", len(a.Thinking) > 0 && a.Thinking[0].Signature+a.Thinking[0].Data != "", "reasoning that can be replayed")
 
 					u := *streamed.Usage
 					u.Raw, plain.Usage.Raw = "", ""
@@ -151,7 +164,7 @@ func wanted(ask string) chat.AnswerChoice {
 	case "a schema":
 		return chat.AnswerChoice{Text: `{"answer":"spillway","level":1}`, Finish: chat.FinishStop}
 	case "a limit":
-		return chat.AnswerChoice{Text: prefix(7), Finish: chat.FinishLength}
+		return chat.AnswerChoice{Text: prefix(20), Finish: chat.FinishLength}
 	case "an image":
 		return chat.AnswerChoice{Text: "I see 1 image(s). " + simulate.Answer(), Finish: chat.FinishStop}
 	}
@@ -159,7 +172,7 @@ func wanted(ask string) chat.AnswerChoice {
 }
 
 func tokensOf(ask string) int64 {
-	return map[string]int64{"text": 60, "reasoning": 60, "two tools": 6, "a schema": 6, "a limit": 7, "an image": 64}[ask]
+	return map[string]int64{"text": 60, "reasoning": 60, "two tools": 6, "a schema": 6, "a limit": 20, "an image": 64}[ask]
 }
 
 func withoutIDs(calls []chat.ToolCall) (out []chat.ToolCall) {

@@ -192,6 +192,7 @@ func TestResponsesIsStrict(t *testing.T) {
 		"an input that is a number":       {`{"model":"sim-responses-ok","input":1}`, "Invalid type for 'input'"},
 		"the chat API's messages":         {`{"model":"sim-responses-ok","messages":[]}`, "Unknown parameter: 'messages'"},
 		"the chat API's limit":            {with(`,"max_completion_tokens":1`, hello), "Unknown parameter: 'max_completion_tokens'"},
+		"a limit below the least":         {with(`,"max_output_tokens":15`, hello), "integer below minimum value"},
 		"a stop":                          {with(`,"stop":["x"]`, hello), "Unknown parameter: 'stop'"},
 		"the chat API's part":             {with("", `{"role":"user","content":[{"type":"text","text":"x"}]}`), "Invalid value: 'text'"},
 		"an assistant's input":            {with("", hello, `{"role":"assistant","content":[{"type":"input_text","text":"x"}]}`), "Invalid value: 'input_text'"},

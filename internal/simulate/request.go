@@ -18,6 +18,7 @@ type request struct {
 	limit         int  // tokens; 0 is none
 	choices       int  // ≥ 1
 	thinking      string
+	hides         bool // what is thought is counted and not told
 	text          string
 	calls         []toolCall      // the answer is these calls
 	schema        json.RawMessage // the answer is an object of this schema
@@ -41,7 +42,7 @@ type asked struct {
 	oneCall        bool // no more than one tool call
 	schema         json.RawMessage
 	anyObject      bool // JSON is wanted, of any shape
-	thinks         bool // the answer is to show reasoning
+	thinks, hides  bool // the answer has reasoning; and does not show it
 }
 
 // message is one turn of a conversation.
@@ -70,7 +71,7 @@ const anyObject = `{"type":"object","properties":{"answer":{"type":"string"}}}`
 func (a asked) plan() request {
 	last := a.messages[len(a.messages)-1]
 	r := request{model: a.model, stream: a.stream, usage: a.usage, limit: a.limit, choices: max(a.choices, 1),
-		endsAssistant: last.assistant, calls: a.calls(last), schema: a.schema}
+		endsAssistant: last.assistant, calls: a.calls(last), schema: a.schema, hides: a.hides}
 	images := 0
 	for _, m := range a.messages {
 		r.promptTokens += 4 + len(m.text)/4

@@ -167,24 +167,27 @@ func (w *responseWriter) callPieces(k int) (pieces, end []frame) {
 	}
 }
 
-// reasoning is an item with a summary; its content is encrypted, and only the
-// provider can read it back.
-func (w *responseWriter) reasoning() (out []frame) {
+// reasoning is an item whose content is encrypted, so that only the provider can read
+// it back. It has a summary if one was asked for.
+func (w *responseWriter) reasoning() []frame {
 	id, at := "rs_"+w.id(), len(w.output)
-	part := func(text string) json.RawMessage { return object("type", "summary_text", "text", text) }
-	place := []any{"item_id", id, "output_index", at, "summary_index", 0}
-	out = append(out,
-		w.event("response.output_item.added", "output_index", at, "item", object("id", id, "type", "reasoning", "summary", list())),
-		w.event("response.reasoning_summary_part.added", append(place, "part", part(""))...))
-	for _, piece := range w.thinking {
-		out = append(out, w.event("response.reasoning_summary_text.delta", append(place, "delta", piece)...))
+	out := []frame{w.event("response.output_item.added", "output_index", at, "item", object("id", id, "type", "reasoning", "summary", list()))}
+	summary := list()
+	if !w.hides {
+		part := func(text string) json.RawMessage { return object("type", "summary_text", "text", text) }
+		place := []any{"item_id", id, "output_index", at, "summary_index", 0}
+		out = append(out, w.event("response.reasoning_summary_part.added", append(place, "part", part(""))...))
+		for _, piece := range w.thinking {
+			out = append(out, w.event("response.reasoning_summary_text.delta", append(place, "delta", piece)...))
+		}
+		out = append(out,
+			w.event("response.reasoning_summary_text.done", append(place, "text", w.thoughts())...),
+			w.event("response.reasoning_summary_part.done", append(place, "part", part(w.thoughts()))...))
+		summary = list(part(w.thoughts()))
 	}
-	whole := object("id", id, "type", "reasoning", "summary", list(part(w.thoughts())), "encrypted_content", seal(w.thoughts()))
+	whole := object("id", id, "type", "reasoning", "summary", summary, "encrypted_content", seal(w.thoughts()))
 	w.output = append(w.output, whole)
-	return append(out,
-		w.event("response.reasoning_summary_text.done", append(place, "text", w.thoughts())...),
-		w.event("response.reasoning_summary_part.done", append(place, "part", part(w.thoughts()))...),
-		w.event("response.output_item.done", "output_index", at, "item", whole))
+	return append(out, w.event("response.output_item.done", "output_index", at, "item", whole))
 }
 
 // responsesRequest is read strictly: a member that it does not have is an error, as
@@ -195,7 +198,7 @@ type responsesRequest struct {
 	Instructions      json.RawMessage   `json:"instructions"`
 	Stream            bool              `json:"stream"`
 	StreamOptions     json.RawMessage   `json:"stream_options"`
-	MaxOutputTokens   int               `json:"max_output_tokens"`
+	MaxOutputTokens   *int              `json:"max_output_tokens"`
 	Tools             []json.RawMessage `json:"tools"`
 	ToolChoice        json.RawMessage   `json:"tool_choice"`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls"`
@@ -251,11 +254,17 @@ func (openAIResponses) parse(body []byte) (request, *failure) {
 	if f := strictly(body, &in, "We could not parse the JSON body of your request.", "Unknown parameter: '%s'."); f != nil {
 		return request{}, f
 	}
-	if in.Model == "" {
+	switch {
+	case in.Model == "":
 		return request{}, invalid("Missing required parameter: 'model'.")
+	case in.MaxOutputTokens != nil && *in.MaxOutputTokens < 16:
+		return request{}, invalid("Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16.")
 	}
-	a := asked{model: in.Model, stream: in.Stream, usage: true, limit: in.MaxOutputTokens, thinks: in.Reasoning.Summary != "",
-		oneCall: in.ParallelToolCalls != nil && !*in.ParallelToolCalls, anyObject: in.Text.Format.Type == "json_object"}
+	a := asked{model: in.Model, stream: in.Stream, usage: true, thinks: in.Reasoning.Effort != "" && in.Reasoning.Effort != "none",
+		hides: in.Reasoning.Summary == "", oneCall: in.ParallelToolCalls != nil && !*in.ParallelToolCalls, anyObject: in.Text.Format.Type == "json_object"}
+	if in.MaxOutputTokens != nil {
+		a.limit = *in.MaxOutputTokens
+	}
 	if a.messages = in.messages(); a.messages == nil {
 		return request{}, invalid("Missing required parameter: 'input'.")
 	}

@@ -29,6 +29,7 @@ var others = []format{
 	{name: "anthropic", kind: "anthropic", path: "/v1/messages", overloaded: "overloaded"},
 	// A 503 UNAVAILABLE says no more than that, and is treated alike.
 	{name: "gemini", kind: "gemini", path: "/v1/models/sim-gemini-", wholeCalls: true, overloaded: "server_error"},
+	{name: "responses", kind: "openai", path: "/v1/responses", responses: true, overloaded: "overloaded"},
 }
 
 // formatOf is the format that a model is called in.
