@@ -6,11 +6,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 
 	"spillway/internal/breaker"
 	"spillway/internal/catalog"
-	"spillway/internal/chat"
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/edge"
 	"spillway/internal/fault"
@@ -61,7 +59,6 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		"gemini":    &gemini.Provider{Wire: &upstream.Client{}, Policy: policy},
 		"openai":    &openai.Provider{Wire: &upstream.Client{}, Policy: policy},
 	}
-	limit(config, providers)
 	g := &gateway.Gateway{
 		Catalog:   config,
 		Keys:      tenant.NewTable(config),
@@ -79,21 +76,4 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 	}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,
 		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
-}
-
-// limit adds to each channel what its adapter cannot do with any model, or with the channel's, whatever the configuration
-// says, so that requests which need it pass the channel by instead of failing there.
-func limit(config *catalog.Catalog, providers map[string]provider.Provider) {
-	for _, ch := range config.Channels {
-		var lacks []catalog.Feature
-		switch p := providers[ch.Provider.Kind].(type) {
-		case interface{ Cannot() []catalog.Feature }:
-			lacks = p.Cannot()
-		case interface {
-			Cannot(model chat.RoutedModel) []catalog.Feature
-		}:
-			lacks = p.Cannot(ch.Model)
-		}
-		ch.Capabilities.Cannot = slices.Concat(ch.Capabilities.Cannot, lacks)
-	}
 }

@@ -114,9 +114,11 @@ const (
 	// SchemaWithTools: either of the two beside tools.
 	SchemaWithTools Feature = "schema_with_tools"
 
-	Choices   Feature = "n"
-	LogProbs  Feature = "logprobs"
-	LogitBias Feature = "logit_bias"
+	Choices  Feature = "n"
+	LogProbs Feature = "logprobs"
+	// ReasonedLogProbs: log probabilities of a model that may reason, that is with any effort but none.
+	ReasonedLogProbs Feature = "reasoned_logprobs"
+	LogitBias        Feature = "logit_bias"
 	// Penalties: a frequency_penalty or presence_penalty other than 0.
 	Penalties Feature = "penalties"
 	Stop      Feature = "stop"
@@ -128,51 +130,8 @@ const (
 
 var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, AllowedTools: true, CustomTools: true, ToolsNoneWithHistory: true, Functions: true,
 	WebSearch: true, Images: true, RemoteImages: true, Audio: true, AudioOut: true, Files: true, FileIDs: true, RemoteFiles: true, PlainHTTP: true,
-	JSONSchema: true, JSONObject: true, SchemaWithTools: true, Choices: true, LogProbs: true, LogitBias: true, Penalties: true, Stop: true,
+	JSONSchema: true, JSONObject: true, SchemaWithTools: true, Choices: true, LogProbs: true, ReasonedLogProbs: true, LogitBias: true, Penalties: true, Stop: true,
 	BlankStop: true, Prefill: true, Streaming: true}
-
-// Responses says which requests a model of OpenAI's takes through the Responses API alone. The zero value is none.
-type Responses string
-
-// The uses of the Responses API. A configuration calls the zero value "never".
-const (
-	ResponsesNever     Responses = ""
-	ResponsesWithTools Responses = "with_tools"
-	ResponsesAlways    Responses = "always"
-)
-
-// Capabilities say what a channel's model can serve.
-type Capabilities struct {
-	// Cannot lists the features that make the channel unable to serve a request that needs one of them.
-	Cannot []Feature
-	// Drops lists top-level parameters that the model does not take and that may be left out without changing what
-	// the request means. They are named in X-LLM-Dropped-Params.
-	Drops []string
-	// Context is the model's context in tokens, MaxOutput the longest output; 0: not declared, no limit is assumed.
-	Context   int64
-	MaxOutput int64
-	// OutputField names the output limit in this model's dialect: max_completion_tokens or max_tokens. Empty: as the
-	// client wrote it.
-	OutputField string
-	// Responses says which requests must go through the Responses API.
-	Responses Responses
-}
-
-// Lacks reports whether the channel lacks a feature.
-func (c Capabilities) Lacks(f Feature) bool {
-	for _, have := range c.Cannot {
-		if have == f {
-			return true
-		}
-	}
-	return false
-}
-
-// ByResponses reports whether a request must go through the Responses API. With tools also means with the effort max,
-// which only that API has.
-func (c Capabilities) ByResponses(r *chat.Request) bool {
-	return c.Responses == ResponsesAlways || c.Responses == ResponsesWithTools && (len(r.Tools) > 0 || r.Effort == "max")
-}
 
 // Timing holds a channel's own limits; 0 means the contract's default.
 type Timing struct {

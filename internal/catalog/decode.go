@@ -15,21 +15,20 @@ import (
 // maxSize bounds a document, in bytes: what is larger was not written by hand, and takes a cold start too long to read.
 const maxSize = 4 << 20
 
-// decode reads a document into a file, with everything that its structs find wrong with it. Only a document that is no
-// JSON ends it early. The file holds what could be understood.
-func decode(data []byte) (file, Problems) {
-	var f file
+// decode reads a document into a struct, with everything that its tags find wrong with it. Only a document that is no
+// JSON ends it early. The struct holds what could be understood.
+func decode(data []byte, into any) Problems {
 	if len(data) > maxSize {
-		return f, Problems{{"", fmt.Sprintf("%d bytes are more than the %d that a configuration may have", len(data), maxSize)}}
+		return Problems{{"", fmt.Sprintf("%d bytes are more than the %d that a configuration may have", len(data), maxSize)}}
 	}
 	d := decoder{
 		tokens:  jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true)), // they are reported with their path
 		members: map[reflect.Type][]member{},
 	}
-	if err := d.document(&f); err != nil {
+	if err := d.document(into); err != nil {
 		d.problems = append(Problems{notJSON(data, err)}, d.problems...)
 	}
-	return f, d.problems
+	return d.problems
 }
 
 func notJSON(data []byte, err error) Problem {
@@ -40,7 +39,7 @@ func notJSON(data []byte, err error) Problem {
 	return Problem{"", fmt.Sprintf("is no JSON: %v", err)}
 }
 
-// A decoder reads a document into the structs of the file and goes on after a problem. The errors of its methods are
+// A decoder reads a document into tagged structs and goes on after a problem. The errors of its methods are
 // those of the tokens: a document that is no JSON.
 type decoder struct {
 	tokens   *jsontext.Decoder
@@ -48,8 +47,8 @@ type decoder struct {
 	problems Problems
 }
 
-func (d *decoder) document(f *file) error {
-	if err := d.value("", reflect.ValueOf(f).Elem(), rule{}); err != nil {
+func (d *decoder) document(into any) error {
+	if err := d.value("", reflect.ValueOf(into).Elem(), rule{}); err != nil {
 		return err
 	}
 	if _, err := d.tokens.ReadToken(); !errors.Is(err, io.EOF) {
@@ -203,7 +202,7 @@ func (d *decoder) list(at Path, v reflect.Value, r rule) error {
 	if _, err := d.tokens.ReadToken(); err != nil {
 		return err
 	}
-	v.SetZero() // of a misspelt member before
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list says something too, and a misspelt member may have been read before
 	n := 0
 	for ; d.tokens.PeekKind() != jsontext.KindEndArray; n++ {
 		item := reflect.New(v.Type().Elem()).Elem()

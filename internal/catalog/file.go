@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"spillway/internal/fault"
 )
@@ -41,6 +42,24 @@ type fileProvider struct {
 	Query   map[string]string `json:"query" many:"50" doc:"Query parameters that are sent with every call. No place for secrets."`
 }
 
+// declared is what is known of a channel's model, with what the operator says of it in its place.
+func (c fileChannel) declared(known Capabilities) Capabilities {
+	if c.Cannot != nil {
+		known.Cannot = c.Cannot
+	}
+	if c.Context != nil {
+		known.Context = *c.Context
+	}
+	if c.MaxOutput != nil {
+		known.MaxOutput, known.DefaultOutput = *c.MaxOutput, *c.MaxOutput
+	}
+	if c.Responses != "" {
+		known.Responses = Responses(strings.TrimPrefix(c.Responses, "never"))
+	}
+	known.Drops, known.OutputField = c.Drops, c.OutputField
+	return known
+}
+
 // A vendor is whose API a provider really is, in the words of the policy table.
 type vendor string
 
@@ -53,12 +72,12 @@ type fileChannel struct {
 	Weight      *float64         `json:"weight" above:"0" max:"1000" default:"1" doc:"Its share of the load among channels of equal priority."`
 	Credentials []fileCredential `json:"credentials" required:"" many:"100" doc:"The keys with which it can be called."`
 
-	Cannot      []Feature `json:"cannot" many:"50" doc:"What the model cannot do. Requests that need it pass the channel by."`
+	Cannot      []Feature `json:"cannot" many:"50" doc:"What the model cannot do. Requests that need it pass the channel by. Default: what the gateway knows of the model; a list replaces that, an empty one too. What the API of the kind has no words for is never asked of it."`
 	Drops       []string  `json:"drops" many:"50" doc:"Top-level parameters that the model does not take and that may be left out without changing what a request means. X-LLM-Dropped-Params names them."`
-	Context     int64     `json:"context" min:"0" max:"100000000" default:"0" doc:"The model's context in tokens. 0: not declared, no limit is assumed."`
-	MaxOutput   int64     `json:"max_output" min:"0" max:"100000000" default:"0" doc:"The longest output in tokens. 0: not declared, no limit is assumed."`
-	OutputField string    `json:"output_field" oneof:"max_tokens max_completion_tokens" doc:"What this model calls the output limit. Default: as the client wrote it."`
-	Responses   string    `json:"responses" oneof:"never with_tools always" default:"never" doc:"Which requests a model of OpenAI's takes through the Responses API alone. with_tools: those with tools or the effort max."`
+	Context     *int64    `json:"context" min:"0" max:"100000000" doc:"The model's context in tokens. Default: what the gateway knows of the model. 0: no limit is assumed."`
+	MaxOutput   *int64    `json:"max_output" min:"0" max:"100000000" doc:"The longest output in tokens, and of the kind anthropic also the limit of a request that sets none. Default: what the gateway knows of the model. 0: no limit is assumed."`
+	OutputField string    `json:"output_field" oneof:"max_tokens max_completion_tokens" doc:"What this model calls the output limit. Default: as the provider is known to call it, or as the client wrote it."`
+	Responses   string    `json:"responses" oneof:"never with_tools always" doc:"Which requests a model of OpenAI's takes through the Responses API alone. with_tools: those with tools, a search or the effort max. Default: what the gateway knows of the model."`
 
 	FirstContentMS int64  `json:"first_content_ms" min:"0" max:"900000" doc:"How long the first content may take while another candidate is left. Default: 10 seconds, and one more for every 8000 tokens of input. Give a reasoning model a minute."`
 	StallMS        int64  `json:"stall_ms" min:"0" max:"900000" default:"20000" doc:"The longest gap between contents of an answer that is not committed yet, while another candidate is left."`

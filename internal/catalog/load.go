@@ -17,7 +17,8 @@ import (
 // member, a value out of bounds, or a name that leads nowhere is a problem; the error is Problems and holds all of them.
 // A secret that is not set is only a notice: its credential is left out.
 func Load(data []byte, getenv func(string) string) (*Catalog, error) {
-	f, problems := decode(data)
+	var f file
+	problems := decode(data, &f)
 	l := loader{getenv: getenv, decoded: problems, problems: slices.Clone(problems),
 		providers: map[string]*Provider{}, digests: map[string]bool{},
 		catalog: &Catalog{Version: f.Version,
@@ -153,7 +154,7 @@ func (l *loader) channels(at Path, c fileChannel) {
 	for i, m := range c.Models {
 		ch := &Channel{Name: c.Name, Provider: p, Model: chat.RoutedModel(m), Region: c.Region, Priority: c.Priority, Weight: weight(c.Weight),
 			Credentials:    credentials,
-			Capabilities:   Capabilities{Cannot: c.Cannot, Drops: c.Drops, Context: c.Context, MaxOutput: c.MaxOutput, OutputField: c.OutputField, Responses: Responses(strings.TrimPrefix(c.Responses, "never"))},
+			Capabilities:   c.declared(CapabilitiesOf(p.Kind, p.Vendor, chat.RoutedModel(m))),
 			Timing:         Timing{FirstContent: ms(c.FirstContentMS), Stall: ms(c.StallMS), Attempt: ms(c.AttemptMS)},
 			StreamAsClient: c.UpstreamStream == "as_client", BYOKOnly: c.BYOKOnly}
 		if ch.Name == "" || len(c.Models) > 1 {

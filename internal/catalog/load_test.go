@@ -189,8 +189,10 @@ func TestFullConfiguration(t *testing.T) {
 	assert.Equal(t, "eu", main.Region)
 	assert.Equal(t, 2, main.Priority)
 	assert.Equal(t, 3.5, main.Weight)
-	assert.Equal(t, catalog.Capabilities{Cannot: []catalog.Feature{catalog.Tools, catalog.Images}, Drops: []string{"seed"}, Context: 128000, MaxOutput: 16384,
-		OutputField: "max_completion_tokens"}, main.Capabilities)
+	of := catalog.CapabilitiesOf("openai", "openai", "gpt-a")
+	of.Cannot, of.Drops, of.Context, of.MaxOutput = []catalog.Feature{catalog.Tools, catalog.Images}, []string{"seed"}, 128000, 16384
+	of.DefaultOutput, of.OutputField = 16384, "max_completion_tokens"
+	assert.Equal(t, of, main.Capabilities)
 	assert.Equal(t, catalog.Timing{FirstContent: time.Minute, Stall: 30 * time.Second, Attempt: 90 * time.Second}, main.Timing)
 	assert.True(t, main.StreamAsClient)
 	assert.True(t, main.BYOKOnly)
@@ -253,7 +255,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, &catalog.Route{Alias: "support-v1", Models: []chat.RequestedModel{"gpt-a", "openai/gpt-b"}}, c.Routes["support-v1"])
 	assert.Equal(t, catalog.Timing{}, c.ByName("third").Timing)
-	assert.Equal(t, catalog.Capabilities{}, c.ByName("third").Capabilities)
+	assert.Equal(t, catalog.CapabilitiesOf("openai", "openai", c.ByName("third").Model), c.ByName("third").Capabilities)
 	assert.False(t, c.Organizations["acme"].DefaultWhenDenied)
 
 	minimal, err := catalog.Load(read(t, "working_minimal"), environment(nil))

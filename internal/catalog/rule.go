@@ -139,6 +139,7 @@ var forms = map[string]*form{
 		"must be the 64 lower-case hexadecimal digits of the key's SHA-256, never the key itself"},
 	"time": {func(s string) bool { _, err := time.Parse(time.RFC3339, s); return err == nil }, "", "date-time",
 		"is no RFC 3339 time, such as 2026-12-31T00:00:00Z"},
+	"date": {func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil }, "", "date", "is no date, such as 2026-12-31"},
 }
 
 const referencePattern = `^env:[A-Za-z_][A-Za-z0-9_]*$`

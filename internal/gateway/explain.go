@@ -53,7 +53,7 @@ func (g *Gateway) Explain(call Call) (*Explanation, *fault.Error) {
 		return nil, err
 	}
 	e := &Explanation{Route: j.route.Route, PolicyVersion: g.policyOf(j).Version, ConfigVersion: g.Catalog.Version,
-		Needs: append([]catalog.Feature{}, route.NeedsOf(j.req).Features...), Commit: j.commitment().policy,
+		Needs: append([]catalog.Feature{}, j.route.Needs.Features...), Commit: j.commitment().policy,
 		MaxAttempts: j.limits.MaxAttempts, MaxRetries: j.limits.MaxRetries, MaxFallbacks: j.limits.MaxFallbacks,
 		Candidates: []ExplainedCandidate{}, Considered: []ExplainedChannel{}}
 	for _, c := range j.route.Candidates {
@@ -73,7 +73,7 @@ type Model struct {
 	Providers []string
 	// Route says that the id is a route's alias.
 	Route bool
-	// Cannot lists what none of its channels can do. Context and MaxOutput are the largest declared, 0: not declared.
+	// Cannot lists what none of its channels can do. Context and MaxOutput are the largest known, 0: not known.
 	Cannot             []catalog.Feature
 	Context, MaxOutput int64
 }
@@ -133,9 +133,9 @@ func describeModel(id chat.RequestedModel, channels []*catalog.Channel) Model {
 			m.Providers = append(m.Providers, ch.Provider.Name)
 		}
 		if i == 0 {
-			m.Cannot = slices.Clone(ch.Capabilities.Cannot)
+			m.Cannot = ch.Capabilities.Lacking()
 		}
-		m.Cannot = slices.DeleteFunc(m.Cannot, func(f catalog.Feature) bool { return !ch.Capabilities.Lacks(f) })
+		m.Cannot = slices.DeleteFunc(m.Cannot, func(f catalog.Feature) bool { return !ch.Capabilities.Lacks(f) || f.Fetched() })
 		m.Context = max(m.Context, ch.Capabilities.Context)
 		m.MaxOutput = max(m.MaxOutput, ch.Capabilities.MaxOutput)
 	}

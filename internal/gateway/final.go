@@ -136,16 +136,19 @@ func cannotTake(f *fault.Failure) *fault.Error {
 	return e
 }
 
-// noCandidate is the error of a request that no candidate can serve to begin with.
+// noCandidate is the error of a request that no candidate can serve to begin with. Where each of them lacks what the
+// request needs, that is the caller's to change, and the first one's reason says what.
 func noCandidate(p *route.Plan) *fault.Error {
 	var lacks []string
+	param := ""
 	for _, c := range p.Considered {
-		if strings.HasPrefix(string(c.Reason), "no_") && c.Reason != route.NoCredential && c.Reason != route.Unreachable {
+		if of, needed := p.Needs.Param(c.Reason); needed {
+			param = cmp.Or(param, of)
 			lacks = append(lacks, string(c.Reason))
 		}
 	}
 	if len(lacks) > 0 && len(lacks) == len(p.Considered) {
-		return &fault.Error{Code: fault.UnsupportedModelInput, Param: "model",
+		return &fault.Error{Code: fault.UnsupportedModelInput, Param: param,
 			Message: "no candidate of this model can serve what the request needs (" + strings.Join(lacks, ", ") + ")"}
 	}
 	return &fault.Error{Code: fault.NoProviderAvailable, Message: "no candidate is available for this model", Retryable: true, RetryAfter: 2 * time.Second}

@@ -30,6 +30,9 @@ const (
 	Unreachable   Reason = "no_address"
 )
 
+// missing stands before the name of a feature that a channel lacks.
+const missing = "no_"
+
 // Candidate is one channel with one credential, in the order of trying.
 type Candidate struct {
 	Channel    *catalog.Channel
@@ -50,6 +53,8 @@ type Plan struct {
 	Policy     *catalog.Route
 	Candidates []Candidate
 	Considered []Considered
+	// Needs are those of the request.
+	Needs Needs
 }
 
 // String is the compact form of X-LLM-Routing-Reason: `a:no_tools;b:ok`.
@@ -76,9 +81,9 @@ type Ranking func(catalog.Rank, *catalog.Channel) float64
 // first, and at last the organization's default model. A channel that serves only those who bring their own key ends
 // the list of its model and bars the default model.
 func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, random func() float64, ranking Ranking) (*Plan, *fault.Error) {
-	p := &Plan{Policy: direct, Route: string(r.Models[0])}
-	b := builder{plan: p, catalog: c, org: org, needs: NeedsOf(r), seen: map[*catalog.Channel]bool{}, random: random, ranking: ranking}
-	b.needs.In(org.Region)
+	p := &Plan{Policy: direct, Route: string(r.Models[0]), Needs: NeedsOf(r)}
+	b := builder{plan: p, catalog: c, org: org, seen: map[*catalog.Channel]bool{}, random: random, ranking: ranking}
+	p.Needs.In(org.Region)
 	for i, m := range r.Models {
 		channels, policy := expand(c, org, m)
 		if i == 0 && channels != nil && org.DefaultWhenDenied && !b.allows(m, channels) {
@@ -90,7 +95,7 @@ func Resolve(c *catalog.Catalog, org *catalog.Organization, r *chat.Request, ran
 		}
 		if i == 0 && policy != nil {
 			p.Policy = policy
-			b.needs.In(policy.Region) // the request came for this route: what follows it keeps to its region too
+			p.Needs.In(policy.Region) // the request came for this route: what follows it keeps to its region too
 		}
 		if b.allows(m, channels) {
 			b.models(channels)
@@ -118,7 +123,6 @@ type builder struct {
 	plan    *Plan
 	catalog *catalog.Catalog
 	org     *catalog.Organization
-	needs   Needs
 	seen    map[*catalog.Channel]bool // among the candidates
 	random  func() float64
 	ranking Ranking
@@ -162,7 +166,7 @@ func (b *builder) add(ch *catalog.Channel, region string) {
 	if b.seen[ch] {
 		return
 	}
-	reason := lacking(ch, b.needs)
+	reason := lacking(ch, &b.plan.Needs)
 	if reason == OK && region != "" && ch.Region != region {
 		reason = WrongRegion
 	}

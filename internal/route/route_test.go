@@ -192,64 +192,6 @@ func TestRouteAndPolicy(t *testing.T) {
 	}
 }
 
-// TestNeeds: what a request holds is what a channel must be able to do. Each channel of the catalog lacks one feature.
-func TestNeeds(t *testing.T) {
-	features := []string{"tools", "forced_tool", "custom_tools", "images", "audio", "files", "json_schema", "json_object", "n", "logprobs", "logit_bias", "prefill", "stream"}
-	var channels []string
-	for _, f := range features {
-		channels = append(channels, `{"name": "no-`+f+`", "provider": "p", "models": ["m"], "cannot": ["`+f+`"], "credentials": [{"alias": "k", "secret": "env:K"}]}`)
-	}
-	c := load(t, `{"version": "v", "providers": [{"name": "p", "kind": "openai", "base_url": "http://p/v1"}], "channels": [`+strings.Join(channels, ",")+`],
-		"organizations": [{"name": "all", "models": ["*"]}]}`)
-	user := func(parts ...chat.Part) chat.Message { return chat.Message{Role: chat.User, Parts: parts} }
-	function := []chat.Tool{{Name: "f"}}
-	for name, test := range map[string]struct {
-		request chat.Request
-		needs   string
-	}{
-		"text":                           {chat.Request{Messages: []chat.Message{user(chat.Part{Kind: chat.TextPart, Text: "Hi"})}}, ""},
-		"tools":                          {chat.Request{Tools: function}, "tools"},
-		"tools that may not be called":   {chat.Request{Tools: function, Choice: chat.ToolChoice{Mode: chat.ChoiceNone}}, "tools"},
-		"a tool that must be called":     {chat.Request{Tools: function, Choice: chat.ToolChoice{Mode: chat.ChoiceRequired}}, "tools forced_tool"},
-		"a tool that is named":           {chat.Request{Tools: function, Choice: chat.ToolChoice{Mode: chat.ChoiceNamed, Name: "f"}}, "tools forced_tool"},
-		"a choice among no tools":        {chat.Request{Choice: chat.ToolChoice{Mode: chat.ChoiceRequired}}, ""},
-		"a custom tool":                  {chat.Request{Tools: []chat.Tool{{Name: "f"}, {Name: "g", Custom: true}}}, "tools custom_tools"},
-		"calls in the history":           {chat.Request{Messages: []chat.Message{{Role: chat.Assistant, Calls: []chat.ToolCall{{ID: "a"}}}, {Role: chat.ToolRole, CallID: "a"}}}, "tools"},
-		"an image":                       {chat.Request{Messages: []chat.Message{user(chat.Part{Kind: chat.TextPart}, chat.Part{Kind: chat.ImagePart})}}, "images"},
-		"audio and a file":               {chat.Request{Messages: []chat.Message{user(chat.Part{Kind: chat.AudioPart}), user(chat.Part{Kind: chat.FilePart})}}, "audio files"},
-		"a schema":                       {chat.Request{Format: &chat.Format{Kind: chat.FormatSchema}}, "json_schema"},
-		"any JSON object":                {chat.Request{Format: &chat.Format{Kind: chat.FormatObject}}, "json_object"},
-		"text as a format":               {chat.Request{Format: &chat.Format{Kind: chat.FormatText}}, ""},
-		"two choices":                    {chat.Request{Choices: 2}, "n"},
-		"one choice":                     {chat.Request{Choices: 1}, ""},
-		"log probabilities":              {chat.Request{LogProbs: true}, "logprobs"},
-		"a bias":                         {chat.Request{Members: []chat.Member{{Name: "logit_bias", Value: []byte(`{"50256":-100}`)}}}, "logit_bias"},
-		"an empty bias":                  {chat.Request{Members: []chat.Member{{Name: "logit_bias", Value: []byte(`{}`)}}}, ""},
-		"no bias":                        {chat.Request{Members: []chat.Member{{Name: "logit_bias", Value: []byte(`null`)}}}, ""},
-		"an assistant has the last word": {chat.Request{Messages: []chat.Message{user(), {Role: chat.Assistant}}}, "prefill"},
-		"an assistant does not":          {chat.Request{Messages: []chat.Message{{Role: chat.Assistant}, user()}}, ""},
-		"a stream":                       {chat.Request{Stream: true}, "stream"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			test.request.Models = []chat.RequestedModel{"m"}
-			p, refused := route.Resolve(c, c.Organizations["all"], &test.request, middle, nil)
-			require.Nil(t, refused)
-			needed := map[string]bool{}
-			for _, f := range strings.Fields(test.needs) {
-				needed[f] = true
-			}
-			require.Len(t, p.Considered, len(features))
-			for i, f := range features {
-				want := route.OK
-				if needed[f] {
-					want = route.Reason("no_" + f)
-				}
-				assert.Equal(t, route.Considered{Channel: "no-" + f, Reason: want}, p.Considered[i])
-			}
-		})
-	}
-}
-
 func TestSizes(t *testing.T) {
 	c := load(t, sample) // slow: a context of 1000, an output of 400
 	text := func(bytes int) []chat.Message {

@@ -74,7 +74,7 @@ func (e *encoder) setEffort(effort string) {
 func (e *encoder) budget(tokens int64) {
 	e.out.Thinking = &thinkingMode{Type: budgeted, Budget: tokens}
 	if e.out.MaxTokens <= tokens {
-		e.out.MaxTokens = min(e.out.MaxTokens+tokens, e.model.output)
+		e.out.MaxTokens = e.atMost(e.out.MaxTokens+tokens, 0)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -66,6 +67,7 @@ type encoder struct {
 	req        chat.Request // without what the channel drops
 	fetched    map[string]provider.Content
 	model      model
+	can        catalog.Capabilities
 	out        request
 	ids        map[string]string // ids of tool calls as the API takes them
 	taken      map[string]bool   // those that are in use
@@ -77,13 +79,13 @@ type encoder struct {
 
 // encode writes the upstream body from the canonical request, which it does not touch.
 func encode(c provider.Call) (encoded, *refusal) {
-	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model),
+	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model), can: c.Channel.Capabilities,
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
 	if c.MaxTokens > 0 {
-		e.req.MaxTokens = min(c.MaxTokens, max(e.model.output, e.req.MaxTokens)) // a client may know of more than we do
+		e.req.MaxTokens = e.atMost(c.MaxTokens, e.req.MaxTokens)
 	}
-	e.out.MaxTokens = limit(e.req.MaxTokens, c.Channel.Capabilities.MaxOutput)
+	e.out.MaxTokens = limit(e.req.MaxTokens, e.can)
 	for _, write := range []func(){e.messages, e.tools, e.choice, e.format, e.effort, e.sampling, e.stops, e.user} {
 		write()
 	}
@@ -98,15 +100,27 @@ func encode(c provider.Call) (encoded, *refusal) {
 	return encoded{body: body, dropped: e.dropped, answerTool: e.answerTool}, nil
 }
 
-func limit(client, channel int64) int64 {
+// limit is the output limit: the client's, or else the operator's, or else a short one that the model has.
+func limit(client int64, can catalog.Capabilities) int64 {
 	switch {
 	case client > 0:
 		return client
-	case channel > 0:
-		return channel
+	case can.DefaultOutput > 0:
+		return can.DefaultOutput
+	case can.MaxOutput > 0:
+		return min(defaultOutput, can.MaxOutput)
 	default:
 		return defaultOutput
 	}
+}
+
+// atMost is a limit that is raised no further than the model's longest output, as far as that is known; but a client may
+// know of more.
+func (e *encoder) atMost(raised, client int64) int64 {
+	if e.can.MaxOutput == 0 {
+		return raised
+	}
+	return min(raised, max(e.can.MaxOutput, client))
 }
 
 // without is a request without the parameters that a channel does not take.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 )
 
@@ -103,7 +104,7 @@ func (e *encoder) ends(last chat.Role) {
 		switch final := &end.Content[len(end.Content)-1]; {
 		case last != chat.Assistant:
 			e.refuse("messages", "end with a message without content")
-		case !e.model.prefill:
+		case e.can.Lacks(catalog.Prefill):
 			e.refuse("messages", "this model does not continue an assistant message")
 		default:
 			final.Text = strings.TrimRight(final.Text, " \t\r\n") // the API refuses white space at the very end

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 )
 
@@ -112,7 +113,7 @@ func (e *encoder) choice() {
 	case mode == "" && !e.req.OneCall:
 		return
 	}
-	if c.forced() && e.model.unforced {
+	if c.forced() && e.can.Lacks(catalog.ForcedTool) {
 		e.refuse("tool_choice", "this model cannot be made to call a tool")
 	}
 	e.out.Choice = c

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"spillway/internal/catalog"
-	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -21,16 +19,6 @@ const Vendor = "gemini"
 
 // maxPlain is the largest plain answer that is read, in bytes.
 const maxPlain = 32 << 20
-
-// Cannot lists what a model cannot do through this adapter, whatever a channel declares: reference/providers.md §3.2, §3.8,
-// 2026-11-30. A call that needs one of them is refused.
-func (*Provider) Cannot(model chat.RoutedModel) []catalog.Feature {
-	lacks := []catalog.Feature{catalog.Choices, catalog.LogProbs, catalog.LogitBias, catalog.CustomTools, catalog.Prefill, catalog.PlainHTTP}
-	if !familyOf(model).readsAddresses() {
-		lacks = append(lacks, catalog.RemoteImages, catalog.RemoteFiles)
-	}
-	return lacks
-}
 
 // Provider is the adapter. Its fields must be set before use and not changed afterwards.
 type Provider struct {

@@ -179,7 +179,14 @@ func (a Adapter) Call(req *chat.Request, s Channel) provider.Call {
 	if s.Model != "" {
 		model = s.Model
 	}
+	can := catalog.CapabilitiesOf(p.Kind, p.Vendor, chat.RoutedModel(model))
+	can.Drops, can.OutputField = s.Drops, s.OutputField
+	if s.Cannot != nil {
+		can.Cannot = s.Cannot
+	}
+	if s.MaxOutput > 0 {
+		can.MaxOutput, can.DefaultOutput = s.MaxOutput, s.MaxOutput
+	}
 	return provider.Call{Request: req, Stream: !s.Plain, Headers: s.Client, Fetched: s.Fetched, Credential: &catalog.Credential{Alias: "main", Secret: redact.NewSecret(Key)},
-		Channel: &catalog.Channel{Name: "acme/" + model, Model: chat.RoutedModel(model), Provider: &p,
-			Capabilities: catalog.Capabilities{Cannot: s.Cannot, Drops: s.Drops, MaxOutput: s.MaxOutput, OutputField: s.OutputField}}}
+		Channel: &catalog.Channel{Name: "acme/" + model, Model: chat.RoutedModel(model), Provider: &p, Capabilities: can}}
 }
