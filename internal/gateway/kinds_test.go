@@ -42,6 +42,8 @@ import (
 type kind struct {
 	// name is that of the adapter, model one that it knows.
 	name, model string
+	// channel are further members of its channels.
+	channel string
 	// says is a streamed text that ends for one of our reasons, calls one call of a tool.
 	says  func(text string, finish string) string
 	calls func(tool, arguments string) string
@@ -87,6 +89,21 @@ func gpt(delta, finish, usage string) string {
 	return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1893456000,"model":"gpt-served","choices":[{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":` + finish + `}]` + usage + `}`
 }
 
+// responses writes a stream of the Responses API with one item of output; its deltas are of the item.
+func responses(item, kind string, pieces []string, finish string) string {
+	all := []string{`{"type":"response.created","response":{"id":"resp_1","object":"response","created_at":1741290958,"status":"in_progress","error":null,"incomplete_details":null,"model":"gpt-served","output":[],"usage":null}}`,
+		`{"type":"response.output_item.added","output_index":0,"item":` + item + `}`}
+	for _, p := range pieces {
+		all = append(all, fmt.Sprintf(`{"type":%q,"item_id":"item_1","output_index":0,"content_index":0,"delta":%q}`, kind, p))
+	}
+	status, details := "completed", "null"
+	if finish == "length" {
+		status, details = "incomplete", `{"reason":"max_output_tokens"}`
+	}
+	return events(append(all, `{"type":"response.`+status+`","response":{"id":"resp_1","object":"response","created_at":1741290958,"status":"`+status+`","error":null,"incomplete_details":`+details+
+		`,"model":"gpt-served","output":[],"usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":0},"output_tokens":10,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":30}}}`)...)
+}
+
 const gptUsage = `,"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}`
 
 var kinds = []kind{
@@ -115,6 +132,15 @@ var kinds = []kind{
 		},
 		calls: func(tool, arguments string) string {
 			return events(google(fmt.Sprintf(`{"functionCall":{"name":%q,"args":%s}}`, tool, arguments), `,"finishReason":"STOP"`))
+		}},
+	{name: "openai", model: "gpt-4.1-mini", channel: `, "responses": "always"`, limit: "max_output_tokens",
+		says: func(text, finish string) string {
+			first, second := cutInTwo(text)
+			return responses(`{"id":"item_1","type":"message","status":"in_progress","role":"assistant","content":[]}`, "response.output_text.delta", []string{first, second}, finish)
+		},
+		calls: func(tool, arguments string) string {
+			first, second := cutInTwo(arguments)
+			return responses(fmt.Sprintf(`{"id":"item_1","type":"function_call","status":"in_progress","call_id":"call_1","name":%q,"arguments":""}`, tool), "response.function_call_arguments.delta", []string{first, second}, "stop")
 		}},
 }
 
@@ -226,11 +252,11 @@ func (k kind) config(options string) string {
 	}
 	return fmt.Sprintf(`{"version": "kinds",
 "providers": [{"name": "alpha", "kind": %[1]q, "vendor": %[1]q, "base_url": "http://a.%[2]s/v1"}, {"name": "beta", "kind": %[1]q, "vendor": %[1]q, "base_url": "http://b.%[2]s/v1"}],
-"channels": [{"name": "a", "provider": "alpha", "models": [%[3]q], "credentials": [{"alias": "a-key", "secret": "env:A"}]},
-  {"name": "b", "provider": "beta", "models": [%[3]q], "priority": 1, "credentials": [{"alias": "b-key", "secret": "env:B"}]}],
+"channels": [{"name": "a", "provider": "alpha", "models": [%[3]q], "credentials": [{"alias": "a-key", "secret": "env:A"}]%[6]s},
+  {"name": "b", "provider": "beta", "models": [%[3]q], "priority": 1, "credentials": [{"alias": "b-key", "secret": "env:B"}]%[6]s}],
 "routes": [{"alias": "fast", "models": [%[3]q]%[4]s}],
 "organizations": [{"name": "org", "models": ["*"]}],
-"keys": [{"sha256": %[5]q, "alias": "key", "organization": "org"}]}`, k.name, domain, k.model, options, hex.EncodeToString(sum[:]))
+"keys": [{"sha256": %[5]q, "alias": "key", "organization": "org"}]}`, k.name, domain, k.model, options, hex.EncodeToString(sum[:]), k.channel)
 }
 
 func (k kind) judge(t *testing.T, r kindRow, o outcome) {
@@ -446,7 +472,7 @@ func TestASchemaByAToolIsInvisible(t *testing.T) {
 // TestARegenerationIsFirmer: where the wire format has firmer means than those that the answer broke, the second call uses
 // them, and nothing of the client's words changes. Where the provider does not take them, that is no mistake of the client's.
 func TestARegenerationIsFirmer(t *testing.T) {
-	gpt, claude, google := kinds[0], kinds[1], kinds[3]
+	gpt, claude, google, newer := kinds[0], kinds[1], kinds[3], kinds[4]
 	const (
 		open    = `{"type":"object","properties":{"x":{"type":"integer"}}}`
 		refused = `{"error":{"message":"Invalid schema","type":"invalid_request_error","param":"response_format","code":null}}`
@@ -458,7 +484,7 @@ func TestARegenerationIsFirmer(t *testing.T) {
 		return func(t *testing.T, o outcome) {
 			for i, c := range o.calls {
 				assert.Equal(t, want[i], gjson.Get(c.body, path).Raw, "call %d", i+1)
-				for _, same := range []string{"messages", "contents", "tools"} {
+				for _, same := range []string{"messages", "contents", "input", "tools"} {
 					assert.Equal(t, gjson.Get(o.calls[0].body, same).Raw, gjson.Get(c.body, same).Raw, "%s of call %d", same, i+1)
 				}
 			}
@@ -478,6 +504,10 @@ func TestARegenerationIsFirmer(t *testing.T) {
 			check: asked(member, loose, strict, loose)}},
 		"OpenAI: strict as the client asked": {gpt, kindRow{body: strings.Replace(schemaFormat, `"name":"s"`, `"name":"s","strict":true`, 1), a: []string{gpt.says(breaks, "stop"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,
 			check: asked(member+".strict", "true", "true")}},
+		"OpenAI's Responses: a strict schema": {newer, kindRow{body: schemaFormat, a: []string{newer.says(breaks, "stop"), newer.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept, check: func(t *testing.T, o outcome) {
+			asked("text.format.strict", "false", "true")(t, o)
+			asked("text.format.schema.additionalProperties", "", "false")(t, o)
+		}}},
 		"OpenAI: a schema that cannot be strict": {gpt, kindRow{body: optional, a: []string{gpt.says(breaks, "stop"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,
 			check: asked(member+".schema", open, open)}},
 		"OpenAI: not for what was cut off": {gpt, kindRow{body: schemaFormat, options: `"truncated": "retry"`, a: []string{gpt.says(`{`, "length"), gpt.says(kept, "stop")}, trace: "A A", classes: "contract_violation ok", text: kept,

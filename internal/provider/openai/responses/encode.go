@@ -64,7 +64,8 @@ type refusal struct{ param, why string }
 
 // encoder writes one request. The first refusal counts.
 type encoder struct {
-	req     chat.Request // without what the channel drops
+	req     chat.Request // without what the channel drops, and under this call's limit
+	firm    bool         // hold the model to the schema while it writes
 	vendor  string
 	account string // whose reasoning the provider can read
 	model   model.Model
@@ -80,7 +81,9 @@ type encoder struct {
 // parameters that were left out.
 func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
 	drops := c.Channel.Capabilities.Drops
-	e := &encoder{req: without(*c.Request, drops), vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
+	r := *c.Request
+	r.MaxTokens = c.OutputLimit()
+	e := &encoder{req: without(r, drops), firm: c.Firm, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
 		calls: map[string]call{}, taken: map[string]bool{}}
 	e.drop(drops)
 	e.out.Model, e.out.Stream, e.out.Store = string(c.Channel.Model), c.Stream, e.req.Store

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"spillway/internal/chat"
+	"spillway/internal/provider/openai/strict"
 )
 
 // The types of tools, and of a choice among them.
@@ -161,7 +162,11 @@ func (e *encoder) format() {
 	case f.Kind == chat.FormatObject:
 		e.out.Text.Format = &format{Type: string(f.Kind)}
 	default:
-		e.out.Text.Format = &format{Type: string(f.Kind), Name: f.Name, Schema: f.Schema, Strict: &f.Strict,
+		out := &format{Type: string(f.Kind), Name: f.Name, Schema: f.Schema, Strict: &f.Strict,
 			Description: e.written("response_format").Get("json_schema.description").Str}
+		if closed, ok := strict.Schema(f.Schema); ok && e.firm && !f.Strict {
+			out.Schema, out.Strict = closed, &e.firm
+		}
+		e.out.Text.Format = out
 	}
 }
