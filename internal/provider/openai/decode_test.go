@@ -38,17 +38,24 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`data: {"choices":[{"index":-1,"delta":{"tool_calls":[{"index":-9223372036854775808,"function":null},7,null]}}]}`), true, byte(0))
 	f.Add([]byte(`data: {"choices":{"a":{"delta":{"content":{"a":1}},"finish_reason":["x"]}},"usage":[],"error":0,"x_groq":"x"}`+"\n\n"), true, byte(1))
+	f.Add([]byte(`data: {"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1e30,"prompt_tokens_details":{"cached_tokens":9223372036854775807},`+
+		`"completion_tokens_details":{"reasoning_tokens":9223372036854775807}},"choices":[{"delta":{"reasoning_details":[{"index":-1,"format":"anthropic-claude-v1","signature":"s"},7]},"finish_reason":"stop"}]}`+"\n\n"), true, byte(9))
 	f.Fuzz(func(t *testing.T, body []byte, stream bool, cut byte) {
 		media := "application/json"
 		if stream {
 			media = "text/event-stream"
 		}
 		answer := conversation.Reply{Status: 200, Header: http.Header{"Content-Type": {media}}, Body: string(body)}
-		made := adapter.Call(hello(t), conversation.Channel{Plain: !stream})
+		made := adapter.Call(hello(t), conversation.Channel{Plain: !stream, Vendor: fault.Vendors()[int(cut)%len(fault.Vendors())]})
 		once := adapter.Replay(t, answer, made, whole)
 		require.LessOrEqual(t, len(once.Events), len(body)/2+1, "events from nothing")
 		again := adapter.Replay(t, answer, made, func(int) int { return int(cut) + 1 })
 		require.Equal(t, once.Text(), again.Text())
+		if u := once.Usage; u != nil {
+			for _, n := range []int64{u.Prompt, u.Completion, u.Cached, u.Reasoning, u.Total()} {
+				require.GreaterOrEqual(t, n, int64(0))
+			}
+		}
 	})
 }
 

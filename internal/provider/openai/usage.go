@@ -8,6 +8,9 @@ import (
 	"spillway/internal/chat"
 )
 
+// maxTokens bounds a count, so that sums of them are still counts.
+const maxTokens = 1 << 50
+
 // readUsage reads a usage object.
 func (r *reply) readUsage(u gjson.Result) {
 	if !u.IsObject() {
@@ -23,7 +26,7 @@ func (r *reply) readUsage(u gjson.Result) {
 // usageOf is a usage object with OpenAI's meaning of its counts: what was cached is a part of the prompt, and reasoning a
 // part of the completion. xAI counts both beside them; of others it is believed where the total says so.
 func usageOf(u gjson.Result, beside bool) chat.Usage {
-	count := func(path string) int64 { return max(u.Get(path).Int(), 0) }
+	count := func(path string) int64 { return min(max(u.Get(path).Int(), 0), maxTokens) }
 	usage := chat.Usage{Prompt: count("prompt_tokens"), Completion: count("completion_tokens"),
 		Cached:     max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")), // the latter is DeepSeek's
 		CacheWrite: count("prompt_tokens_details.cache_write_tokens"),
