@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // anthropicVendor has a model of each way to reason: with a budget, and adaptively.
-var anthropicVendor = vendor{kind: "anthropic", base: "/v1", models: []string{"claude-sonnet-4-5", "claude-opus-4-8"},
+var anthropicVendor = vendor{name: "anthropic", kind: "anthropic", base: "/v1", models: []string{"claude-sonnet-4-5", "claude-opus-4-8"},
 	answer: anthropicAnswer, again: anthropicAgain, written: anthropicWritten}
 
 // unnamed are members that the SDK has no words for: its version 2 speaks the API's version 2026-10-21, which has removed them.
@@ -24,6 +25,9 @@ var unnamed = []string{"temperature", "top_p"}
 func anthropicAgain(ctx context.Context, url, _ string, body []byte, stream bool) (said, error) {
 	var p anthropic.MessageNewParams
 	if err := json.Unmarshal(body, &p); err != nil {
+		return said{}, err
+	}
+	if err := settle(reflect.ValueOf(&p)); err != nil {
 		return said{}, err
 	}
 	opts := []option.RequestOption{option.WithBaseURL(url), option.WithAPIKey(upstreamKey), option.WithMaxRetries(0)}

@@ -10,7 +10,7 @@ import (
 )
 
 // geminiVendor has a model of each way to think: with a budget, and at a level.
-var geminiVendor = vendor{kind: "gemini", base: "/v1beta", models: []string{"gemini-2.5-flash", "gemini-3.1-flash"},
+var geminiVendor = vendor{name: "gemini", kind: "gemini", base: "/v1beta", models: []string{"gemini-2.5-flash", "gemini-3.1-flash"},
 	answer: geminiAnswer, again: geminiAgain, written: geminiWritten}
 
 // geminiRequest is a generateContent body in the SDK's types. The SDK has no type for the whole of it: it makes it of

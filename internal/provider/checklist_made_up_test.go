@@ -73,8 +73,6 @@ func TestTheListFindsEachLack(t *testing.T) {
 		{"functions/gateway/wire.go", "functions/gateway/wire.go: an entry"},
 		{"internal/fault/policy.json", "internal/fault/policy.json: rows"},
 		{"internal/fault/testdata/answers/acme.txtar", "internal/fault/testdata/answers/acme.txtar: "},
-		{"internal/catalog/models.json", "internal/catalog/models.json: rows of its models"},
-		{"internal/catalog/models.json", "internal/catalog/models.json: what the API has no words for"},
 		{"internal/usage/prices.txt", "internal/usage/prices.txt: the prices of acme"},
 		{"internal/simulate/acme.go", "internal/simulate/acme.go: "},
 		{"internal/simulate/suite/formats.go", "internal/simulate/suite/formats.go: rows"},
@@ -90,6 +88,12 @@ func TestTheListFindsEachLack(t *testing.T) {
 			assert.Contains(t, strings.Join(lacking(repository, "acme"), "\n"), c.want)
 		})
 	}
+	t.Run("without its capabilities", func(t *testing.T) {
+		repository := madeUp()
+		repository["internal/catalog/models.json"].Data = []byte(`{"apis": [{"api": "other"}], "models": [{"kinds": ["other"]}]}`)
+		assert.Equal(t, []string{"internal/catalog/models.json: what the API has no words for",
+			"internal/catalog/models.json: rows of its models, one of them for any other"}, lacking(repository, "acme"))
+	})
 	for _, s := range situations {
 		t.Run("without "+s.name, func(t *testing.T) {
 			repository, gone := madeUp(), false
@@ -109,7 +113,7 @@ func TestAFolderAloneIsNoProvider(t *testing.T) {
 	repository := fstest.MapFS{"internal/provider/new/new.go": &fstest.MapFile{Data: []byte("package new\n")}}
 	require.Equal(t, []string{"new"}, kindsOf(repository))
 	lacks := lacking(repository, "new")
-	assert.Len(t, lacks, 4+len(situations)+11)
+	assert.Len(t, lacks, 4+len(situations)+9)
 }
 
 // TestAFormatInsideAProviderIsHeldToTheSame: such as OpenAI's second API.

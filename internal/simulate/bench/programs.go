@@ -47,6 +47,7 @@ func configuration() ([]byte, error) {
 		"version":   "bench",
 		"providers": []object{provider("upstream", "openai"), provider("anthropic", "anthropic"), provider("gemini", "gemini")},
 		"channels": []object{
+			{"provider": "upstream", "models": []string{answer.Responses.Model}, "responses": "always", "credentials": credentials},
 			{"provider": "anthropic", "models": []string{answer.Anthropic.Model}, "credentials": credentials},
 			{"provider": "gemini", "models": []string{answer.Gemini.Model}, "credentials": credentials},
 			{"provider": "upstream", "models": []string{answer.Short, answer.Long, answer.Paced}, "credentials": credentials},

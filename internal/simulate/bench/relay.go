@@ -56,9 +56,13 @@ func relayChunks(f *answer.Format, n int) error {
 	upstream := &script{rest: []io.Reader{bytes.NewReader([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")),
 		bytes.NewReader(f.Opening), &repeated{frames: f.Chunks, left: n}, bytes.NewReader(f.Closing)}, asked: make(chan struct{})}
 	adapter := adapterOf(f, &wire.Client{Dial: func(context.Context, string, string) (net.Conn, error) { return upstream, nil }})
+	channel := &catalog.Channel{Model: chat.RoutedModel(f.Model), Provider: &catalog.Provider{BaseURL: "http://upstream.invalid/v1"}}
+	if f == answer.Responses {
+		channel.Capabilities.Responses = catalog.ResponsesAlways
+	}
 	reply, err := adapter.Call(context.Background(), provider.Call{Stream: true,
 		Request:    &chat.Request{Choices: 1, Messages: []chat.Message{{Role: chat.User, Parts: []chat.Part{{Kind: chat.TextPart, Text: "x"}}}}},
-		Channel:    &catalog.Channel{Model: chat.RoutedModel(f.Model), Provider: &catalog.Provider{BaseURL: "http://upstream.invalid/v1"}},
+		Channel:    channel,
 		Credential: &catalog.Credential{}})
 	if err != nil {
 		return err

@@ -51,11 +51,13 @@ type Format struct {
 }
 
 // Formats are all of them; what is asked of the gateway in the first has not to be translated.
-var Formats = []*Format{OpenAI, Anthropic, Gemini}
+var Formats = []*Format{OpenAI, Responses, Anthropic, Gemini}
 
 // Of is the format that is spoken at a path.
 func Of(path string) *Format {
 	switch {
+	case strings.HasSuffix(path, "/responses"):
+		return Responses
 	case strings.HasSuffix(path, "/messages"):
 		return Anthropic
 	case strings.Contains(path, "enerateContent"):
