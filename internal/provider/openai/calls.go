@@ -36,13 +36,14 @@ func (r *reply) readCalls(d *chat.Delta, value gjson.Result) {
 			t.Custom = true
 			t.Name, t.Arguments = custom.Get("name").String(), custom.Get("input").String()
 		}
-		if t.ID == "" && t.Name == "" && strings.TrimSpace(t.Arguments) == "" {
-			r.event.Rebuilt = true // it says nothing, and must not open a call: that would be content
-			return true
-		}
 		index := c.Get("index")
 		t.Index = int(index.Int())
 		numbered := index.Type == gjson.Number
+		blank := t.ID == "" && t.Name == "" && strings.TrimSpace(t.Arguments) == ""
+		if blank && (t.Arguments == "" || r.event.Whole || r.calls.place(d.Choice, numbered, &t) < 0) {
+			r.event.Rebuilt = true // it says nothing, and must not open a call: that would be content
+			return true
+		}
 		if r.event.Whole { // each entry of a message is a call, and has no number
 			t.Index, numbered = len(d.Tools), true
 		}

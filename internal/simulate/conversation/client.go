@@ -26,6 +26,7 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
 	"spillway/internal/retry"
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
@@ -58,13 +59,13 @@ func (r received) text() string {
 }
 
 // serve lets a client ask the whole gateway, from its HTTP handler to the wire, with the adapter's one channel behind it
-// and one call to a request. Time is that of a bubble, so that ids and times are the same in every run. It asserts that
+// and one call to a request; upstream makes what reaches the provider. Time is that of a bubble, so that ids and times are the same in every run. It asserts that
 // neither the body nor the request that was read from it was changed on the way.
-func (a Adapter) serve(t *testing.T, body string, s Channel, far http.Handler) (got received) {
+func (a Adapter) serve(t *testing.T, body string, s Channel, upstream func(testing.TB) *wire.Client) (got received) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		watched := &watchedDialect{Dialect: openai.Chat{}}
-		handler := a.gateway(t, a.Call(Parse(t, body), s), watched, a.New(Serve(t, far)))
+		handler := a.gateway(t, a.Call(Parse(t, body), s), watched, a.New(upstream(t)))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+clientKey)
 		r.Header.Set("X-Request-Id", "req-1")

@@ -67,7 +67,7 @@ func TestAQuestionMeansTheSameToAll(t *testing.T) {
 						body, _ = c.streamed(t)
 					}
 					far := &Upstream{Reply: reply(t, c.section(mode.reply))}
-					got := a.serve(t, body, Channel{Plain: mode.plain}, far)
+					got := a.serve(t, body, Channel{Plain: mode.plain}, far.behind)
 
 					require.Len(t, far.Calls, 1, "one call and no other: %s", got.Body)
 					sent := unstreamed(t, far.Body)

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
@@ -41,8 +40,7 @@ type Counts struct {
 }
 
 // meaning reads what a client received. Nothing but a whole answer has a meaning.
-func (r received) meaning(t testing.TB) Meaning {
-	t.Helper()
+func (r received) meaning(t require.TestingT) Meaning {
 	require.Equal(t, 200, r.Status, r.Body)
 	l := listener{t: t}
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
@@ -61,7 +59,7 @@ func (r received) meaning(t testing.TB) Meaning {
 
 // listener puts the parts of an answer together.
 type listener struct {
-	t testing.TB
+	t require.TestingT
 	Meaning
 	ids map[madeBy]bool
 }

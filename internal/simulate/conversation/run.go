@@ -73,7 +73,7 @@ func (a Adapter) clients(t *testing.T, c *Conversation, upstream []byte) (plain,
 	var asked []received
 	ask := func(body string) string {
 		far := &Upstream{Reply: c.Reply(t)}
-		got := a.serve(t, body, c.Channel(t), far)
+		got := a.serve(t, body, c.Channel(t), far.behind)
 		asked = append(asked, got)
 		if len(upstream) == 0 {
 			assert.Empty(t, far.Calls, "there must be no call")

@@ -47,6 +47,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// behind is a client that reaches the provider.
+func (u *Upstream) behind(t testing.TB) *wire.Client { return Serve(t, u) }
+
 // Serve puts a handler behind an in-memory listener until the test ends, and returns the client that reaches it.
 func Serve(t testing.TB, h http.Handler) *wire.Client {
 	t.Helper()
