@@ -13,6 +13,8 @@ type dialect struct {
 	// source is where the row was read, and when.
 	source string
 
+	// servesOpenAI: its models are OpenAI's, under the names that they have there.
+	servesOpenAI bool
 	// keyHeader is the header that holds the key as it is; empty: Authorization, as a bearer.
 	keyHeader string
 	// limit is the one name that the output limit has; empty: the client's.
@@ -77,18 +79,20 @@ var reasoned = []string{"reasoning_content", "reasoning"}
 // dialects are those who differ. Together and servers that nobody knows are OpenAI's copies as far as we know.
 var dialects = []dialect{
 	{
-		vendor:      "openai",
-		source:      "reference/providers.md §4.1; https://platform.openai.com/docs/guides/structured-outputs (strict); that a member of a message that it does not know is a 400: transitive-bullshit/agentic#531, 2026-11-30",
-		plainChunks: true,
-		without:     reasoned,
-		strict:      true,
+		vendor:       "openai",
+		source:       "reference/providers.md §4.1; https://platform.openai.com/docs/guides/structured-outputs (strict); that a member of a message that it does not know is a 400: transitive-bullshit/agentic#531, 2026-11-30",
+		servesOpenAI: true,
+		plainChunks:  true,
+		without:      reasoned,
+		strict:       true,
 	},
 	{
-		vendor:    "azure",
-		source:    "reference/providers.md §1.5 and §3, 2026-11-30",
-		keyHeader: "Api-Key",
-		strict:    true,
-		without:   reasoned,
+		vendor:       "azure",
+		source:       "reference/providers.md §1.5 and §3, 2026-11-30",
+		servesOpenAI: true,
+		keyHeader:    "Api-Key",
+		strict:       true,
+		without:      reasoned,
 	},
 	{
 		vendor: "mistral",

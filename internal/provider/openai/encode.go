@@ -31,7 +31,7 @@ type encoder struct {
 // and what its vendor has other words for. It returns the names of the parameters that were left out. The request itself is
 // not touched.
 func encode(c provider.Call) (body []byte, dropped []string) {
-	e := &encoder{Call: c, dialect: dialectOf(c.Channel.Provider.Vendor), body: make([]byte, 0, c.Request.Size+192)}
+	e := &encoder{Call: c, dialect: dialectFor(c), body: make([]byte, 0, c.Request.Size+192)}
 	e.body = append(e.body, `{"model":`...)
 	e.body = appendJSONString(e.body, string(c.Channel.Model))
 	for _, m := range c.Request.Members {
