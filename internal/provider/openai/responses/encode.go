@@ -66,6 +66,7 @@ type refusal struct{ param, why string }
 type encoder struct {
 	req     chat.Request // without what the channel drops, and under this call's limit
 	firm    bool         // hold the model to the schema while it writes
+	fetched map[string]provider.Content
 	vendor  string
 	account string // whose reasoning the provider can read
 	model   model.Model
@@ -83,7 +84,7 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
 	drops := c.Channel.Capabilities.Drops
 	r := *c.Request
 	r.MaxTokens = c.OutputLimit()
-	e := &encoder{req: without(r, drops), firm: c.Firm, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
+	e := &encoder{req: without(r, drops), firm: c.Firm, fetched: c.Fetched, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
 		calls: map[string]call{}, taken: map[string]bool{}}
 	e.drop(drops)
 	e.out.Model, e.out.Stream, e.out.Store = string(c.Channel.Model), c.Stream, e.req.Store

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -94,9 +95,9 @@ func (e *encoder) parts(message int, parts []chat.Part) []content {
 		case chat.TextPart:
 			out = append(out, content{Type: "input_text", Text: &p.Text})
 		case chat.ImagePart:
-			out = append(out, content{Type: "input_image", ImageURL: p.URL, Detail: detail(p.Detail)})
+			out = append(out, e.image(p))
 		case chat.FilePart:
-			out = append(out, content{Type: "input_file", FileData: p.Data, FileID: p.FileID, FileName: p.FileName})
+			out = append(out, e.file(p))
 		default:
 			e.refuse(fmt.Sprintf("%s.content[%d]", at(message), i), "this kind of content is not taken by the Responses API")
 		}
@@ -104,13 +105,33 @@ func (e *encoder) parts(message int, parts []chat.Part) []content {
 	return out
 }
 
-// detail is an image's resolution, which the API wants to be told.
-func detail(wish string) string {
-	if wish == "" {
-		return "auto"
+// image writes an image: what was fetched of it, or where it is. The API wants to be told its resolution.
+func (e *encoder) image(p *chat.Part) content {
+	out := content{Type: "input_image", ImageURL: p.URL, Detail: cmp.Or(p.Detail, "auto")}
+	if read, ok := e.fetched[p.URL]; ok {
+		out.ImageURL = inline(read)
 	}
-	return wish
+	return out
 }
+
+// unnamed is the name of a file that the client gave no name: the API takes no content without one.
+const unnamed = "file.pdf"
+
+// file writes a file: its content, or its id at the provider.
+func (e *encoder) file(p *chat.Part) content {
+	out := content{Type: "input_file", FileData: p.Data, FileID: p.FileID, FileName: p.FileName}
+	_, address := p.Remote()
+	if read, ok := e.fetched[address]; ok {
+		out.FileData, out.FileID = inline(read), ""
+	}
+	if out.FileData != "" {
+		out.FileName = cmp.Or(out.FileName, unnamed)
+	}
+	return out
+}
+
+// inline is a content as a data URL.
+func inline(c provider.Content) string { return "data:" + c.Media + ";base64," + c.Base64 }
 
 // assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
 func (e *encoder) assistant(m *chat.Message) {
