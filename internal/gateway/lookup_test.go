@@ -40,3 +40,25 @@ func TestExplainAndModels(t *testing.T) {
 		assert.Empty(t, w.calls())
 	})
 }
+
+// TestWhatIsKnownOfAModelIsSaid: what a channel is passed by for stands in explain, in the headers and in the list of models,
+// whether its operator declared it or the table knows it.
+func TestWhatIsKnownOfAModelIsSaid(t *testing.T) {
+	inBubble(t, settings{b: `"cannot": ["images"], "context": 1000`}, func(t *testing.T, w *world) {
+		custom := row{more: `,"tools":[{"type":"custom","custom":{"name":"f"}}]`}.body()
+		o := w.do(t, request{path: "/v1/route/explain", body: custom})
+		require.Equal(t, 200, o.status, o.body)
+		assert.JSONEq(t, `["tools","custom_tools"]`, gjson.Get(o.body, "needs").Raw)
+		assert.JSONEq(t, `["no_custom_tools","ok"]`, gjson.Get(o.body, "considered.#.reason").Raw, "its operator says what b cannot do, and this is not among it")
+
+		o = w.do(t, request{method: "GET", path: "/v1/models"})
+		of := func(id, member string) string {
+			return gjson.Get(o.body, `data.#(id=="`+id+`").capabilities.`+member).Raw
+		}
+		assert.Contains(t, of("a-1", "cannot"), `"custom_tools"`, "what the table knows")
+		assert.JSONEq(t, `["images"]`, of("b-9", "cannot"), "what the operator declares, and nothing that the gateway makes up for")
+		assert.Equal(t, "1000", of("b-9", "context"))
+		assert.JSONEq(t, `[]`, of("fast", "cannot"), "a route can what one of its models can")
+		assert.Empty(t, w.calls())
+	})
+}

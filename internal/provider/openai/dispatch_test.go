@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"spillway/internal/catalog"
 	"spillway/internal/simulate/conversation"
@@ -47,6 +48,28 @@ func TestTheModelChoosesTheAPI(t *testing.T) {
 			} else {
 				assert.Equal(t, "Bearer "+conversation.Key, far.Calls[0].Header.Get("Authorization"))
 			}
+		})
+	}
+}
+
+// TestTheNearestEffort: a model is told the nearest effort that it has, over either API, and one of which nothing is known
+// the client's.
+func TestTheNearestEffort(t *testing.T) {
+	const ask, tools = `"messages":[{"role":"user","content":"x"}]`, `"tools":[{"type":"function","function":{"name":"f"}}]`
+	for name, tt := range map[string]struct{ model, members, want string }{
+		"one that it has":                           {"gpt-5.1", `"reasoning_effort":"none"`, "none"},
+		"one that it cannot do without":             {"gpt-5", `"reasoning_effort":"none"`, "minimal"},
+		"more than it has":                          {"gpt-5", `"reasoning_effort":"xhigh"`, "high"},
+		"the same with tools, by the Responses API": {"gpt-6-astra", `"reasoning_effort":"none",` + tools, "low"},
+		"a model of which nothing is known":         {"new-model", `"reasoning_effort":"xhigh"`, "xhigh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			far := &conversation.Upstream{Reply: conversation.Reply{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: "{}"}}
+			c := adapter.Call(conversation.Parse(t, `{"model":"fast",`+ask+`,`+tt.members+`}`), conversation.Channel{Model: tt.model, Plain: true})
+			conversation.Follow(t, adapter.New(conversation.Serve(t, far)), c)
+			require.Len(t, far.Calls, 1)
+			got := gjson.GetManyBytes(far.Body, "reasoning_effort", "reasoning.effort")
+			assert.Equal(t, tt.want, got[0].Str+got[1].Str)
 		})
 	}
 }

@@ -74,6 +74,8 @@ func (e *encoder) member(m chat.Member) {
 		m.Value = appendJSONString(nil, word)
 	case m.Name == "messages":
 		m.Value = e.messages(m.Value)
+	case m.Name == "reasoning_effort" && !isNull(m.Value):
+		m.Value = appendJSONString(nil, e.Channel.Capabilities.Effort(e.Request.Effort))
 	}
 	if m.Name == "reasoning_effort" && e.dialect.effort != "" {
 		e.effort(m)

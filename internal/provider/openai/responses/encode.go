@@ -86,6 +86,7 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
 	r.MaxTokens = c.OutputLimit()
 	e := &encoder{req: without(r, drops), firm: c.Firm, fetched: c.Fetched, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
 		calls: map[string]call{}, taken: map[string]bool{}}
+	e.req.Effort = c.Channel.Capabilities.Effort(e.req.Effort)
 	e.drop(drops)
 	e.out.Model, e.out.Stream, e.out.Store = string(c.Channel.Model), c.Stream, e.req.Store
 	if c.Stream && e.vendor == "openai" && !slices.Contains(drops, "stream_options") {
