@@ -186,6 +186,20 @@ func TestWholeToolCalls(t *testing.T) {
 			a:     one(stream(alpha.role(), open(0, 0, "c1"), alpha.finish("tool_calls"), "[DONE]")),
 			check: are(`0/0 c1 {}`),
 		},
+		"what the provider counted before the end of a call is not counted again": {
+			stream: true, more: usage, settings: route, trace: "A", classes: "ok",
+			a: one(stream(alpha.role(), open(0, 0, "c1"), args(0, 0, `{"x":1}`), alpha.usage(), alpha.finish("tool_calls"), "[DONE]")),
+			check: func(t *testing.T, o outcome) {
+				assert.Contains(t, o.body, `"completion_tokens":2,`)
+			},
+		},
+		"what of a call came after the count is estimated": {
+			stream: true, more: usage, settings: route, trace: "A", classes: "ok",
+			a: one(stream(alpha.role(), open(0, 0, "c1"), alpha.usage(), args(0, 0, `{"x":1}`), alpha.finish("tool_calls"), "[DONE]")),
+			check: func(t *testing.T, o outcome) {
+				assert.Contains(t, o.body, `"completion_tokens":4,`) // a name of one byte and seven more
+			},
+		},
 		"text goes on before the calls": {
 			stream: true, settings: route, trace: "A", classes: "ok", text: "Hello",
 			a:     one(stream(alpha.role(), alpha.text("Hel"), open(0, 0, "c1"), alpha.text("lo"), args(0, 0, `{}`), alpha.finish("tool_calls"), "[DONE]")),

@@ -23,6 +23,9 @@ type wholeCalls struct {
 	whole   bool
 	pending []pendingCall
 	size    int // of the arguments withheld so far
+	// counted is the provider's count since the last part of a call; nil: none has come. Whoever counts what the calls add
+	// has to know that it holds them, although they come behind it.
+	counted *chat.Usage
 	event   chat.Event
 	after   *chat.Event // an event that waits behind the calls it ends
 }
@@ -44,6 +47,7 @@ func (w *wholeCalls) Next() (*chat.Event, error) {
 		return nil, err
 	}
 	took := w.take(ev)
+	w.count(ev, took)
 	if w.size > maxWhole {
 		return nil, tooLarge(w.policy)
 	}
@@ -79,6 +83,17 @@ func (w *wholeCalls) take(ev *chat.Event) (took bool) {
 	return true
 }
 
+// count keeps the count that holds all the parts so far.
+func (w *wholeCalls) count(ev *chat.Event, took bool) {
+	if took {
+		w.counted = nil
+	}
+	if ev.Usage != nil {
+		u := *ev.Usage
+		w.counted = &u
+	}
+}
+
 func (w *wholeCalls) add(choice int, t chat.ToolDelta) {
 	w.size += len(t.Arguments)
 	for i := range w.pending {
@@ -94,7 +109,7 @@ var errUnreadableCall = errors.New("a tool call's arguments are not JSON")
 
 // release makes one event of the calls of the choices that an event ends; nil when there are none.
 func (w *wholeCalls) release(end *chat.Event) (*chat.Event, error) {
-	w.event = chat.Event{ID: end.ID, Created: end.Created, Model: end.Model, Rebuilt: true}
+	w.event = chat.Event{ID: end.ID, Created: end.Created, Model: end.Model, Usage: w.counted, Rebuilt: true}
 	rest := w.pending[:0]
 	for _, p := range w.pending {
 		at := slices.IndexFunc(end.Deltas, func(d chat.Delta) bool { return d.Choice == p.choice && d.Finish != "" })
