@@ -37,7 +37,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return stopped(ctx, err)
 	}
 	defer s.close()
-	o.greet(stdout, entrance.Addr(), s.log.Name())
+	o.greet(stdout, entrance.Addr(), s.log.Name(), s.simulator.url)
 	return serve(ctx, entrance, s.front)
 }
 
@@ -207,11 +207,13 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 }
 
 // greet says where the stack is and what to try first.
-func (o options) greet(w io.Writer, addr net.Addr, log string) {
+func (o options) greet(w io.Writer, addr net.Addr, log, simulator string) {
 	url := "http://" + reachable(addr)
 	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, log)
 	if o.providers == simulated {
 		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n", sampleCall(url))
+		fmt.Fprintf(w, "The simulated provider answers at %s (chat/completions, responses, messages, models/…:generateContent);\n"+
+			"what it has been sent is at %s/_sim/log.\n\n", simulator, strings.TrimSuffix(simulator, "/v1"))
 	}
 }
 

@@ -73,12 +73,12 @@ func (anthropic) failed(a answer, f failure) draft {
 // answer: a turn that ends with nothing to say.
 func (anthropic) empty(a answer) draft {
 	w := messageWriter{answer: a}
-	return draft{open: []frame{w.started()}, done: []frame{w.stopped()}, plain: string(w.message(list(), nil, w.usage(0, 0)))}
+	return draft{open: []frame{w.started()}, finish: []frame{w.stopped()}, plain: string(w.message(list(), nil, w.usage(0, 0)))}
 }
 
 func (anthropic) answer(a answer) draft {
 	w := messageWriter{answer: a}
-	d := draft{open: []frame{w.started()}, done: []frame{w.stopped()}, plain: w.plain()}
+	d := draft{open: []frame{w.started()}, plain: w.plain()}
 	for i, b := range w.blocks() {
 		start := w.event("content_block_start", "index", i, "content_block", b.start)
 		if i == 0 && b.text {
@@ -91,7 +91,7 @@ func (anthropic) answer(a answer) draft {
 		}
 		d.finish = []frame{w.event("content_block_stop", "index", i)}
 	}
-	d.finish = append(d.finish, w.delta())
+	d.finish = append(d.finish, w.delta(), w.stopped())
 	return d
 }
 

@@ -269,6 +269,34 @@ func TestAdaptersClassifyTheFaults(t *testing.T) {
 	}
 }
 
+// A fault that counts tokens counts the same in each format, and one that spares the
+// answer leaves it whole.
+func TestAdaptersReadWhatTheFaultsLeave(t *testing.T) {
+	for name, s := range formats {
+		for model, want := range map[string]struct {
+			text      string
+			malformed int
+			fails     bool
+		}{
+			"f08": {text: prefix(40), fails: true},
+			"f10": {text: prefix(60), malformed: 1},
+			"f11": {text: prefix(60)}, // the body has no end, the answer has
+			"f14": {text: prefix(40), fails: true},
+		} {
+			t.Run(name+" "+model, func(t *testing.T) {
+				inFormat(t, s, func(t *testing.T, _ *simulate.Provider, call func(string, string, bool) conversation.Outcome) {
+					began := time.Now()
+					got := call(model, asks["text"], false)
+					assert.Less(t, time.Since(began), 3*time.Second)
+					assert.Equal(t, want.text, got.Answer.Choices[0].Text)
+					assert.Equal(t, want.malformed, got.Info.Malformed)
+					assert.Equal(t, want.fails, got.Failure != nil)
+				})
+			})
+		}
+	}
+}
+
 // The hint of a throttled call is understood, be it a header or in the body.
 func TestAdaptersReadTheHints(t *testing.T) {
 	for name, s := range formats {

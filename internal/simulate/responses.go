@@ -29,7 +29,18 @@ func (openAIResponses) identify(n int) http.Header { return openAIChat{}.identif
 func (openAIResponses) answer(a answer) draft {
 	w := &responseWriter{answer: a}
 	d := draft{open: w.opened()}
-	d.content, d.finish = w.items()
+	if len(a.thinking) > 0 {
+		d.content = w.reasoning()
+	}
+	if len(a.calls) > 0 {
+		d.content, d.finish = w.called(d.content)
+	} else {
+		open, pieces, end := w.message()
+		if len(a.thinking) == 0 {
+			d.open, open = append(d.open, open...), nil // nothing has been said yet
+		}
+		d.content, d.finish = append(append(d.content, open...), pieces...), end
+	}
 	d.finish = append(d.finish, w.ended())
 	d.plain = string(w.response(w.status(), w.output))
 	return d
@@ -99,16 +110,9 @@ func (w *responseWriter) usage() json.RawMessage {
 		"total_tokens", w.promptTokens+w.tokens())
 }
 
-// items writes the reasoning, and then the message or the calls. What comes after the
-// last piece is apart: it belongs to the end of the answer.
-func (w *responseWriter) items() (content, finish []frame) {
-	if len(w.thinking) > 0 {
-		content = w.reasoning()
-	}
-	if len(w.calls) == 0 {
-		open, pieces, end := w.message()
-		return append(append(content, open...), pieces...), end
-	}
+// called writes the calls behind what there is. What comes after the last piece is
+// apart: it belongs to the end of the answer.
+func (w *responseWriter) called(content []frame) (_, finish []frame) {
 	for k := range w.calls {
 		content = append(append(content, finish...), w.callOpened(k))
 		var pieces []frame

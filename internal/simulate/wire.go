@@ -82,7 +82,7 @@ type draft struct {
 	open    []frame // before the first content
 	content []frame // one token each (one token of each choice, in turn), but for what opens and closes a block
 	finish  []frame // finish reason and usage
-	done    []frame // the end mark
+	done    []frame // the mark that the stream has ended, where there is one beside the end of the answer
 	plain   string
 }
 

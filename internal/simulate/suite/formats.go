@@ -75,6 +75,9 @@ func (f format) rows(backup string) []Row {
 		}}
 	})
 	cut.Tool, cut.Complete, cut.Recorded = true, twice("network")(cut.Candidates[0]), liveSafe
+	whole := row("F21", "cut inside a tool call, on a route that sends calls in one piece", twice("network"))
+	whole.Name, whole.Tool, whole.Route = "F21 whole "+f.name, true, Overrides{"tool_deltas": "whole"}
+	whole.Steps[0].Conduct = inOnePiece
 	breach := row("F22", "structured output that is no JSON, then one that breaks the schema", func(model string) []Step {
 		once := func(text string) Step {
 			return Step{Calls: []string{model}, Classes: []string{"contract_violation"}, Conduct: breaksContract(text)}
@@ -90,6 +93,7 @@ func (f format) rows(backup string) []Row {
 		row("F18d", "200 with zero bytes", twice("bad_response")),
 		row("F20", "invalid key, in the format's own shape", rejected),
 		cut,
+		whole,
 		breach,
 	}
 }

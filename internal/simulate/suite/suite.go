@@ -147,7 +147,7 @@ func lasted(all []Observation) time.Duration {
 // report prints each trial when it and those before it are done.
 func report(trials []*trial, out io.Writer) (ok bool) {
 	line := func(columns ...any) {
-		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("%-15s  %-8s  %-7s  %7s  %7s  %7s  %s", columns...), " "))
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("%-20s  %-8s  %-7s  %7s  %7s  %7s  %s", columns...), " "))
 	}
 	line("row", "mode", "verdict", "calls A", "calls B", "seconds", "class")
 	counts := map[Verdict]int{}
