@@ -155,7 +155,7 @@ func (e *encoder) formatByTool(f *chat.Format) {
 	callable := len(e.out.Tools) > 0 && (e.out.Choice == nil || e.out.Choice.Type != "none")
 	e.answerTool = name
 	e.out.Tools = append(e.out.Tools, tool{Name: name, Description: "Gives the final answer.", InputSchema: schema})
-	e.out.Choice = &toolChoice{Type: "tool", Name: name}
+	e.out.Choice = &toolChoice{Type: "tool", Name: name, OneCall: true} // two answers are none
 	if callable {
 		e.out.Choice = &toolChoice{Type: "any", OneCall: true}
 	}
