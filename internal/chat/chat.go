@@ -113,7 +113,7 @@ type Message struct {
 
 // Thinking is one block of a model's reasoning that must be replayed as it was.
 type Thinking struct {
-	// Vendor is whose block it is ("anthropic", "gemini").
+	// Vendor is whose block it is ("anthropic", "gemini", "openai").
 	Vendor string
 	// Text and Signature are a signed block's; Data is an encrypted block's, which has no text.
 	Text, Signature, Data string

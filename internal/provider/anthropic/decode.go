@@ -117,7 +117,7 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if data == "" {
 		return nil, nil
 	}
-	if !valid(data) {
+	if !wire.Valid(data) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errMalformed)
 		}
@@ -262,7 +262,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 	if err != nil {
 		return nil, r.cutPlain(err)
 	}
-	if !valid(body) {
+	if !wire.Valid(body) {
 		return nil, r.unusable(errors.New("the body is not JSON"))
 	}
 	root := gjson.Parse(body)

@@ -24,8 +24,6 @@ const (
 	// maxCalls is the largest number of tool calls in one answer, maxArguments bounds the arguments of one, in bytes.
 	maxCalls     = 1024
 	maxArguments = 2 << 20
-	// maxRecursive is the longest text that gjson.Valid may check: it recurses.
-	maxRecursive = 1 << 20
 )
 
 // reply decodes one answer: an event stream, or one plain body. Gemini names a finish reason in any frame, at times in each
@@ -178,7 +176,7 @@ func (r *reply) frame(data []byte) (*chat.Event, *fault.Failure) {
 		return nil, nil
 	}
 	text := string(data)
-	if !valid(text) {
+	if !wire.Valid(text) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errors.New("a frame of the stream is not JSON"))
 		}
@@ -192,21 +190,13 @@ func (r *reply) frame(data []byte) (*chat.Event, *fault.Failure) {
 	return r.filled(), nil
 }
 
-// valid reports whether a provider's text is JSON. Names that stand twice and invalid UTF-8 are borne.
-func valid(text string) bool {
-	if len(text) <= maxRecursive {
-		return gjson.Valid(text)
-	}
-	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
 // nextPlain decodes a plain body as one event. A list of frames is what a stream is without alt=sse.
 func (r *reply) nextPlain() (*chat.Event, error) {
 	body, err := r.readPlain()
 	if err != nil {
 		return nil, r.cutPlain(err)
 	}
-	if !valid(body) {
+	if !wire.Valid(body) {
 		return nil, r.unusable(errors.New("the body is not JSON"))
 	}
 	r.begin()

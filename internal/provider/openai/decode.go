@@ -136,7 +136,7 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	if data == "" {
 		return nil, nil
 	}
-	if !valid(data) {
+	if !wire.Valid(data) {
 		if r.info.Malformed++; r.info.Malformed > 1 {
 			return nil, r.unusable(errMalformed)
 		}
@@ -165,7 +165,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 		return nil, r.cutPlain(err)
 	}
 	r.done = true
-	if !valid(body) {
+	if !wire.Valid(body) {
 		return nil, r.unusable(errors.New("the body is not JSON"))
 	}
 	r.event = chat.Event{Raw: body, Dialect: chat.OpenAIChat, Whole: true}
