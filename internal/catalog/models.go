@@ -1,20 +1,14 @@
 package catalog
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
-	"sync"
 
 	"spillway/internal/chat"
 )
 
-// modelsJSON is what is known of APIs, vendors and their models.
-//
-//go:embed models.json
-var modelsJSON []byte
-
-// table is models.json. A channel's capabilities come from three rows: what the API of its provider's kind cannot say,
+// table is what is known of APIs, vendors and their models, as models.json says it. A cold start does not decode that,
+// which would cost most of a millisecond: known holds the same as Go data, and a test holds the two together. A channel's capabilities come from three rows: what the API of its provider's kind cannot say,
 // what the vendor does not serve with any model, and what the model cannot do; of the last two the first that fits counts.
 // The file ends with the rows of models that nobody knows: these lack what only some of their vendor's models can do, and
 // no limit is assumed of them.
@@ -57,19 +51,10 @@ type modelRow struct {
 	Date      string    `json:"date" required:"" form:"date"`
 }
 
-// known is the embedded table. A test checks it, so that this cannot fail.
-var known = sync.OnceValue(func() *table {
-	var t table
-	if problems := decode(modelsJSON, &t); len(problems) > 0 {
-		panic("catalog: models.json: " + problems.Error())
-	}
-	return &t
-})
-
 // CapabilitiesOf is what the gateway knows of a model without its operator: of a kind of API, the vendor behind it, and
 // the model's id. The slices are shared and must not be changed.
 func CapabilitiesOf(kind, of string, id chat.RoutedModel) Capabilities {
-	return known().capabilities(kind, vendor(of), string(id))
+	return known.capabilities(kind, vendor(of), string(id))
 }
 
 func (t *table) capabilities(kind string, of vendor, id string) Capabilities {

@@ -1,6 +1,11 @@
 package catalog
 
 import (
+	"flag"
+	"fmt"
+	"go/format"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +17,70 @@ import (
 	"spillway/internal/fault"
 )
 
+// TestTableIsThatOfTheFile: table.go says what models.json says.
+func TestTableIsThatOfTheFile(t *testing.T) {
+	text, err := os.ReadFile("models.json")
+	require.NoError(t, err)
+	var file table
+	require.Empty(t, decode(text, &file))
+	source, err := format.Source(asGo(file))
+	require.NoError(t, err)
+	if flag.Lookup("update").Value.String() == "true" {
+		require.NoError(t, os.WriteFile("table.go", source, 0o644))
+		return
+	}
+	written, err := os.ReadFile("table.go")
+	require.NoError(t, err)
+	const how = "go test ./internal/catalog -update writes it anew"
+	assert.Equal(t, string(source), string(written), how)
+	assert.Equal(t, file, known, how)
+}
+
+// asGo writes the table as Go data.
+func asGo(file table) []byte {
+	var b strings.Builder
+	b.WriteString("// Code generated from models.json by go test ./internal/catalog -update. DO NOT EDIT.\n\npackage catalog\n\nvar known = table")
+	writeValue(&b, reflect.ValueOf(file))
+	b.WriteString("\n")
+	return []byte(b.String())
+}
+
+// writeValue writes a value without its type, and a struct without its zero fields, one row of a list a line.
+func writeValue(b *strings.Builder, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		b.WriteString("{")
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				b.WriteString(v.Type().Field(i).Name + ": ")
+				if v.Field(i).Kind() == reflect.Slice {
+					b.WriteString(strings.ReplaceAll(v.Field(i).Type().String(), "catalog.", ""))
+				}
+				writeValue(b, v.Field(i))
+				b.WriteString(", ")
+			}
+		}
+		b.WriteString("}")
+	case reflect.Slice:
+		rows := v.Type().Elem().Kind() == reflect.Struct
+		b.WriteString("{")
+		for i := range v.Len() {
+			if rows {
+				b.WriteString("\n")
+			}
+			writeValue(b, v.Index(i))
+			b.WriteString(",")
+		}
+		if rows {
+			b.WriteString("\n")
+		}
+		b.WriteString("}")
+	default:
+		fmt.Fprintf(b, "%#v", v.Interface())
+	}
+}
+
 func TestTheTableIsStrictlyRead(t *testing.T) {
-	var good table
-	require.Empty(t, decode(modelsJSON, &good))
 	for name, c := range map[string]struct{ row, problem string }{
 		"a fact without a source": {`{"models":["a"],"date":"2026-11-30"}`, "models[0].source: is required"},
 		"a fact without a date":   {`{"models":["a"],"source":"s"}`, "models[0].date: is required"},
@@ -44,7 +110,7 @@ func TestEveryFactHasItsSource(t *testing.T) {
 		named := strings.Contains(source, "§") || strings.Contains(source, "https://") || strings.Contains(source, "genai-prices") || strings.Contains(source, "catwalk")
 		assert.True(t, named, "%s: %q names no section, address or package", what, source)
 	}
-	all := known()
+	all := known
 	for _, r := range all.APIs {
 		check(r.API, r.Source, r.Date)
 	}
@@ -58,7 +124,7 @@ func TestEveryFactHasItsSource(t *testing.T) {
 
 // TestEveryRowCounts: no row says twice what one above it says, and none stands behind a row that takes all its models.
 func TestEveryRowCounts(t *testing.T) {
-	all := known()
+	all := known
 	for at, r := range all.Models {
 		for _, pattern := range r.Models {
 			sample := strings.ReplaceAll(pattern, "*", "x")
@@ -83,7 +149,7 @@ func TestEveryRowCounts(t *testing.T) {
 
 // TestNobodyIsUnknown: every model of every kind and vendor comes to a row, so that what holds of the unknown is a decision.
 func TestNobodyIsUnknown(t *testing.T) {
-	all := known()
+	all := known
 	for _, kind := range []string{"anthropic", "gemini", "openai"} {
 		for _, of := range fault.Vendors() {
 			at := slices.IndexFunc(all.Models, func(r modelRow) bool { return r.of(kind, vendor(of), "never-heard-of") })
@@ -109,14 +175,5 @@ func TestLike(t *testing.T) {
 		{"*-latest", "gemini-latest", true}, {"*-latest", "gemini-latest-x", false},
 	} {
 		assert.Equal(t, c.want, like(c.pattern, c.text), "%q like %q", c.text, c.pattern)
-	}
-}
-
-func BenchmarkTable(b *testing.B) {
-	for b.Loop() {
-		var t table
-		if decode(modelsJSON, &t) != nil {
-			b.Fatal("the table has problems")
-		}
 	}
 }

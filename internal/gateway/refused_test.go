@@ -47,3 +47,21 @@ func TestACandidateWithoutWordsIsPassedOver(t *testing.T) {
 		},
 	})
 }
+
+// TestARequestThatIsTooLargeForEverybody is the caller's to change: repeating it helps nobody.
+func TestARequestThatIsTooLargeForEverybody(t *testing.T) {
+	run(t, map[string]row{
+		"a longer output than anybody writes": {
+			settings: settings{a: `"max_output": 100`, b: `"max_output": 200`}, more: `,"max_completion_tokens":201`, status: 400, code: "unsupported_model_input",
+			headers: map[string]string{"X-LLM-Attempts": "0", "X-Should-Retry": "false", "X-LLM-Routing-Reason": "a:max_output;b:max_output"},
+		},
+		"one that the second writes": {
+			settings: settings{a: `"max_output": 100`, b: `"max_output": 200`}, more: `,"max_completion_tokens":200`, b: one(beta.says("from B")),
+			trace: "B", classes: "ok", text: "from B", headers: map[string]string{"X-LLM-Routing-Reason": "a:max_output;b:ok"},
+		},
+		"a conversation that fits nobody's context": {
+			settings: settings{a: `"context": 1`, b: `"context": 1`}, more: `,"max_completion_tokens":2`, status: 400, code: "unsupported_model_input",
+			headers: map[string]string{"X-LLM-Routing-Reason": "a:context;b:context", "X-Should-Retry": "false"},
+		},
+	})
+}
