@@ -200,6 +200,13 @@ func TestWholeToolCalls(t *testing.T) {
 				assert.Contains(t, o.body, `"completion_tokens":4,`) // a name of one byte and seven more
 			},
 		},
+		"a call that is named after its id": {
+			stream: true, settings: route, trace: "A", classes: "ok",
+			a: one(stream(alpha.role(), part(0, 0, `"id":"c1","type":"function"`), part(0, 0, `"function":{"name":"f"}`), args(0, 0, `{}`), alpha.finish("tool_calls"), "[DONE]")),
+			check: func(t *testing.T, o outcome) {
+				assert.Contains(t, o.body, `"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]`)
+			},
+		},
 		"text goes on before the calls": {
 			stream: true, settings: route, trace: "A", classes: "ok", text: "Hello",
 			a:     one(stream(alpha.role(), alpha.text("Hel"), open(0, 0, "c1"), alpha.text("lo"), args(0, 0, `{}`), alpha.finish("tool_calls"), "[DONE]")),

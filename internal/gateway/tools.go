@@ -78,7 +78,7 @@ func (w *wholeCalls) take(ev *chat.Event) (took bool) {
 	}
 	ev.Rebuilt = true // the frame as sent still holds the parts
 	ev.Deltas = slices.DeleteFunc(ev.Deltas, func(d chat.Delta) bool {
-		return d.Text == "" && d.Refusal == "" && d.Reasoning == "" && d.Finish == "" && !d.Media
+		return d.Text == "" && d.Refusal == "" && d.Reasoning == "" && d.Finish == "" && !d.Media && len(d.Thinking) == 0 && d.LogProbs == ""
 	})
 	return true
 }
@@ -99,6 +99,7 @@ func (w *wholeCalls) add(choice int, t chat.ToolDelta) {
 	for i := range w.pending {
 		if p := &w.pending[i]; p.choice == choice && p.call.Index == t.Index {
 			p.arguments = append(p.arguments, t.Arguments...)
+			p.call.Name = cmp.Or(p.call.Name, t.Name) // some name a call later than its id
 			return
 		}
 	}

@@ -28,14 +28,21 @@ func TestAStreamedCallAndTheSameCallUnstreamedAreEqual(t *testing.T) {
 				for _, mode := range []struct {
 					name, body string
 					upstream   bool // whether the upstream call streams
-				}{{"plain over a plain call", plain, false}, {"plain over a stream", plain, true}, {"a stream", streaming, true}} {
+					wishes     map[string]string
+				}{
+					{"plain over a plain call", plain, false, nil},
+					{"plain over a stream", plain, true, nil},
+					{"a stream", streaming, true, nil},
+					{"a stream of whole calls", streaming, true, map[string]string{"X-LLM-Tool-Deltas": "whole"}},
+					{"a stream held back until its end", streaming, true, map[string]string{"X-LLM-Commit": "complete"}},
+				} {
 					r := Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: write.whole(want)}
 					if mode.upstream {
 						r.Header.Set("Content-Type", "text/event-stream")
 						r.Body = write.frames(want, func(s string) []string { return drawCuts(rt, s) })
 					}
 					n := 0
-					got := a.serve(t, mode.body, Channel{Plain: !mode.upstream}, arriving(r, func(int) int { n++; return pieces[n%len(pieces)] }))
+					got := a.serve(t, mode.body, Channel{Plain: !mode.upstream, Client: mode.wishes}, arriving(r, func(int) int { n++; return pieces[n%len(pieces)] }))
 					require.Equal(rt, want.meaning(), inOneSpelling(rt, got.meaning(rt)), "%s of %s", mode.name, r.Body)
 				}
 			})
