@@ -89,6 +89,23 @@ type Request struct {
 	Size int
 }
 
+// MarksCache reports whether a part or a tool has a CacheControl.
+func (r *Request) MarksCache() bool {
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			if r.Messages[i].Parts[j].CacheControl != nil {
+				return true
+			}
+		}
+	}
+	for i := range r.Tools {
+		if r.Tools[i].CacheControl != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Member is one top-level member of a JSON body: its decoded name and its value as written.
 type Member struct {
 	Name  string
@@ -146,6 +163,9 @@ type Part struct {
 	Encoding string
 	FileID   string
 	FileName string
+	// CacheControl marks the end of what the provider is to keep in its cache of prompts, as the client wrote it: an object in
+	// Anthropic's words, which OpenRouter's clients send too. Nil: no mark.
+	CacheControl []byte
 }
 
 // Remote is the address of content that a part only names, and the member that holds it, in OpenAI's words; both are empty
@@ -178,6 +198,8 @@ type Tool struct {
 	// Parameters is the JSON schema as written; nil when the client gave none.
 	Parameters []byte
 	Strict     bool
+	// CacheControl is as that of a Part.
+	CacheControl []byte
 }
 
 // ToolCall is a call the model made.

@@ -43,6 +43,9 @@ type Content struct {
 	Base64 string `json:"base64"`
 }
 
+// DataURL is the content as an address of its own.
+func (c Content) DataURL() string { return "data:" + c.Media + ";base64," + c.Base64 }
+
 // OutputLimit bounds the output of this call, in tokens; 0: nobody set a bound.
 func (c Call) OutputLimit() int64 { return cmp.Or(c.MaxTokens, c.Request.MaxTokens) }
 

@@ -76,9 +76,19 @@ func (p *parser) content(at string, v gjson.Result, m chat.Message) []chat.Part 
 	}
 	parts := make([]chat.Part, 0, len(items))
 	for i, item := range items {
-		parts = append(parts, p.part(fmt.Sprintf("%s[%d]", at, i), item, m.Role))
+		part := p.part(fmt.Sprintf("%s[%d]", at, i), item, m.Role)
+		part.CacheControl = cacheControl(item)
+		parts = append(parts, part)
 	}
 	return parts
+}
+
+// cacheControl is the mark for a cache of prompts that a part or a tool has; nil: none.
+func cacheControl(v gjson.Result) []byte {
+	if mark := v.Get("cache_control"); mark.IsObject() {
+		return []byte(mark.Raw)
+	}
+	return nil
 }
 
 func (p *parser) part(at string, v gjson.Result, role chat.Role) chat.Part {

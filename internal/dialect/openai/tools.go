@@ -19,7 +19,9 @@ func (p *parser) tools() {
 		return
 	}
 	for i, item := range v.Array() {
-		p.req.Tools = append(p.req.Tools, p.tool(fmt.Sprintf("tools[%d]", i), item))
+		tool := p.tool(fmt.Sprintf("tools[%d]", i), item)
+		tool.CacheControl = cacheControl(item)
+		p.req.Tools = append(p.req.Tools, tool)
 	}
 }
 

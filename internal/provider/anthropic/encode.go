@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +18,7 @@ const (
 	defaultOutput = 4096
 	// maxUser is the longest metadata.user_id, in bytes.
 	maxUser = 256
+	topK    = "top_k"
 )
 
 // request is the body of a Messages call.
@@ -30,6 +32,7 @@ type request struct {
 	Stop        []string      `json:"stop_sequences,omitempty"`
 	Temperature *float64      `json:"temperature,omitzero"`
 	TopP        *float64      `json:"top_p,omitzero"`
+	TopK        int64         `json:"top_k,omitzero"`
 	Thinking    *thinkingMode `json:"thinking,omitzero"`
 	Output      *outputConfig `json:"output_config,omitzero"`
 	Metadata    *metadata     `json:"metadata,omitzero"`
@@ -169,7 +172,7 @@ func (e *encoder) stops() {
 	e.out.Stop = e.req.Stop
 }
 
-// sampling writes temperature and top_p where the model takes them: not while it reasons, and never both.
+// sampling writes temperature, top_p and top_k where the model takes them: not while it reasons, and never the first two at once.
 func (e *encoder) sampling() {
 	thinks := e.out.Thinking != nil && (e.out.Thinking.Type == budgeted || e.out.Thinking.Type == adaptive)
 	fixed := e.model.fixedSampling || thinks
@@ -188,6 +191,21 @@ func (e *encoder) sampling() {
 			e.out.TopP = p
 		}
 	}
+	if !fixed {
+		e.out.TopK = e.topK()
+	}
+}
+
+// topK is a parameter of Anthropic's own, which OpenAI's dialect passes on; 0 where the client did not give it, or where it is
+// no number that the API takes.
+func (e *encoder) topK() int64 {
+	for _, m := range e.req.Members {
+		if m.Name == topK && !slices.Contains(e.can.Drops, topK) {
+			k, _ := strconv.ParseInt(strings.TrimSpace(string(m.Value)), 10, 32)
+			return max(k, 0)
+		}
+	}
+	return 0
 }
 
 func (e *encoder) user() {
@@ -225,7 +243,7 @@ func (e *encoder) others(drops []string) {
 		case isNull(m.Value):
 		case slices.Contains(drops, m.Name):
 			e.leave(m.Name)
-		case slices.Contains(written, m.Name):
+		case slices.Contains(written, m.Name), m.Name == topK && e.out.TopK > 0:
 		case slices.Contains(meant, m.Name):
 			e.refuse(m.Name, "is not taken by this provider")
 		case m.Name == "logit_bias" && strings.Trim(value, "{} \t\r\n") != "":

@@ -33,6 +33,8 @@ type block struct {
 	Text   string  `json:"text,omitzero"`
 	Source *source `json:"source,omitzero"`
 	Title  string  `json:"title,omitzero"`
+	// Cache ends what is to be cached here.
+	Cache jsontext.Value `json:"cache_control,omitzero"`
 
 	ID    string         `json:"id,omitzero"`
 	Name  string         `json:"name,omitzero"`
@@ -121,7 +123,7 @@ func text(s string) block { return block{Type: "text", Text: s} }
 func texts(parts []chat.Part) (out []block) {
 	for _, p := range parts {
 		if strings.TrimSpace(p.Text) != "" {
-			out = append(out, text(p.Text))
+			out = append(out, block{Type: "text", Text: p.Text, Cache: p.CacheControl})
 		}
 	}
 	return out
@@ -174,9 +176,9 @@ func (e *encoder) assistant(i int, m *chat.Message) (out []block) {
 
 func (e *encoder) result(m *chat.Message) block {
 	b := block{Type: "tool_result", ToolUseID: e.ids[m.CallID]}
-	switch content := texts(m.Parts); len(content) {
-	case 0:
-	case 1:
+	switch content := texts(m.Parts); {
+	case len(content) == 0:
+	case len(content) == 1 && content[0].Cache == nil:
 		b.Content = content[0].Text
 	default:
 		b.Content = content
@@ -206,7 +208,7 @@ func (e *encoder) id(id string) string {
 var imageTypes = map[string]string{"image/jpeg": "image/jpeg", "image/jpg": "image/jpeg", "image/png": "image/png", "image/gif": "image/gif", "image/webp": "image/webp"}
 
 func (e *encoder) image(param string, p *chat.Part) block {
-	b := block{Type: "image"}
+	b := block{Type: "image", Cache: p.CacheControl}
 	media, data, inline := dataURL(p.URL)
 	content, read := e.fetched[p.URL]
 	switch {
@@ -233,7 +235,7 @@ func secure(address string) bool {
 // file writes a document. The API reads PDFs at an https address by itself, as it does images
 // (https://docs.anthropic.com/en/docs/build-with-claude/pdf-support, 2026-11-30).
 func (e *encoder) file(param string, p *chat.Part) block {
-	b := block{Type: "document", Title: p.FileName}
+	b := block{Type: "document", Title: p.FileName, Cache: p.CacheControl}
 	_, address := p.Remote()
 	content, read := e.fetched[address]
 	media, data, inline := dataURL(p.Data)

@@ -16,6 +16,7 @@ type tool struct {
 	Description string         `json:"description,omitzero"`
 	InputSchema jsontext.Value `json:"input_schema"`
 	Strict      bool           `json:"strict,omitzero"`
+	Cache       jsontext.Value `json:"cache_control,omitzero"`
 }
 
 type toolChoice struct {
@@ -67,7 +68,7 @@ func (e *encoder) called() {
 }
 
 func (e *encoder) tool(param string, t chat.Tool) tool {
-	out := tool{Name: t.Name, Description: t.Description}
+	out := tool{Name: t.Name, Description: t.Description, Cache: t.CacheControl}
 	schema, ok := objectSchema(t.Parameters)
 	if !ok {
 		e.refuse(param, "the schema's type must be object for this provider")

@@ -201,6 +201,9 @@ var needed = []string{"n", "logprobs", "top_logprobs", "logit_bias", "modalities
 // leftovers goes through the members of the client's body that have no place in Gemini's: one that matters is refused, any
 // other is left out and named.
 func (e *encoder) leftovers() {
+	if e.req.MarksCache() {
+		e.drop("cache_control") // Gemini caches by itself
+	}
 	for _, m := range e.req.Members {
 		value := strings.Join(strings.Fields(string(m.Value)), "")
 		switch {

@@ -47,8 +47,7 @@ func (e *encoder) appendPart(b []byte, part gjson.Result) []byte {
 // that has none; empty: it needs none.
 func appendInline(b []byte, written gjson.Result, c provider.Content, member, name string) []byte {
 	b = append(append(append(b, '{'), '"'), member...)
-	b = append(append(append(b, `":"data:`...), c.Media...), `;base64,`...)
-	b = append(append(b, c.Base64...), '"')
+	b = append(append(append(b, `":"`...), c.DataURL()...), '"')
 	written.ForEach(func(key, value gjson.Result) bool {
 		if key.Str != member && key.Str != "file_id" {
 			b = append(appendName(b, key), value.Raw...)

@@ -103,6 +103,9 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
 	if err != nil {
 		return nil, nil, &refusal{"body", "cannot be written as JSON"}
 	}
+	if e.req.MarksCache() {
+		e.dropped = append(e.dropped, "cache_control") // the API caches by itself
+	}
 	return body, e.dropped, nil
 }
 

@@ -109,7 +109,7 @@ func (e *encoder) parts(message int, parts []chat.Part) []content {
 func (e *encoder) image(p *chat.Part) content {
 	out := content{Type: "input_image", ImageURL: p.URL, Detail: cmp.Or(p.Detail, "auto")}
 	if read, ok := e.fetched[p.URL]; ok {
-		out.ImageURL = inline(read)
+		out.ImageURL = read.DataURL()
 	}
 	return out
 }
@@ -122,16 +122,13 @@ func (e *encoder) file(p *chat.Part) content {
 	out := content{Type: "input_file", FileData: p.Data, FileID: p.FileID, FileName: p.FileName}
 	_, address := p.Remote()
 	if read, ok := e.fetched[address]; ok {
-		out.FileData, out.FileID = inline(read), ""
+		out.FileData, out.FileID = read.DataURL(), ""
 	}
 	if out.FileData != "" {
 		out.FileName = cmp.Or(out.FileName, unnamed)
 	}
 	return out
 }
-
-// inline is a content as a data URL.
-func inline(c provider.Content) string { return "data:" + c.Media + ";base64," + c.Base64 }
 
 // assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
 func (e *encoder) assistant(m *chat.Message) {
