@@ -21,7 +21,7 @@ func dialectFor(c provider.Call) *dialect {
 	own := *d
 	own.limit = newLimit
 	own.drops = slices.Concat(d.drops, []string{"frequency_penalty", "presence_penalty", "logit_bias"})
-	effort := c.Request.Effort
+	effort := c.Channel.Capabilities.Effort(c.Request.Effort)
 	if slices.Contains(c.Channel.Capabilities.Drops, "reasoning_effort") {
 		effort = ""
 	}

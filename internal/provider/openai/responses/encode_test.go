@@ -66,6 +66,7 @@ func TestWhatIsAskedInTheWordsOfTheAPI(t *testing.T) {
 		"a temperature while it reasons":              {"gpt-5.4", `"temperature":0,"reasoning_effort":"low"`, "temperature", ``, "temperature"},
 		"a temperature while it does not":             {"gpt-5.4", `"temperature":0,"reasoning_effort":"none"`, "temperature", `0`, ""},
 		"a temperature for what always reasons":       {"gpt-6.1-sol", `"temperature":0,"reasoning_effort":"none"`, "temperature", ``, "temperature"},
+		"probabilities of what it reasoned":           {"gpt-5", `"logprobs":true,"top_logprobs":2`, "top_logprobs", ``, "logprobs,top_logprobs"},
 		"a part of the probability":                   {"gpt-4.1", `"top_p":0.1`, "top_p", `0.1`, ""},
 		"the probabilities of tokens":                 {"gpt-4.1", `"logprobs":true`, "include", `["message.output_text.logprobs"]`, ""},
 		"those of other tokens too":                   {"gpt-4.1", `"logprobs":true,"top_logprobs":2`, "top_logprobs", `2`, ""},
@@ -87,6 +88,49 @@ func TestWhatIsAskedInTheWordsOfTheAPI(t *testing.T) {
 			assert.Equal(t, tt.dropped, strings.Join(dropped, ","))
 		})
 	}
+}
+
+// TestWhatTheChannelDoesNotTakeIsNotSent: each parameter alone, with the member that would be sent for it.
+func TestWhatTheChannelDoesNotTakeIsNotSent(t *testing.T) {
+	for name, tt := range map[string]struct{ asked, path string }{
+		"max_tokens":            {`"max_tokens":100`, "max_output_tokens"},
+		"max_completion_tokens": {`"max_completion_tokens":100`, "max_output_tokens"},
+		"temperature":           {`"temperature":1`, "temperature"},
+		"top_p":                 {`"top_p":1`, "top_p"},
+		"logprobs":              {`"logprobs":true`, "include"},
+		"top_logprobs":          {`"logprobs":true,"top_logprobs":2`, "top_logprobs"},
+		"reasoning_effort":      {`"reasoning_effort":"low"`, "reasoning"},
+		"verbosity":             {`"verbosity":"low"`, "text"},
+		"user":                  {`"user":"u"`, "safety_identifier"},
+		"safety_identifier":     {`"safety_identifier":"u"`, "safety_identifier"},
+		"parallel_tool_calls":   {functions + `,"parallel_tool_calls":false`, "parallel_tool_calls"},
+		"tool_choice":           {functions + `,"tool_choice":"required"`, "tool_choice"},
+		"response_format":       {`"response_format":{"type":"json_object"}`, "text"},
+		"metadata":              {`"metadata":{"a":"b"}`, "metadata"},
+		"service_tier":          {`"service_tier":"flex"`, "service_tier"},
+		"prompt_cache_key":      {`"prompt_cache_key":"k"`, "prompt_cache_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := conversation.Parse(t, body(tt.asked))
+			sent, _, _ := responses.Encode(adapter.Call(req, conversation.Channel{Model: "gpt-4.1"}))
+			assert.True(t, gjson.GetBytes(sent, tt.path).Exists(), "it is sent where the channel takes it")
+			sent, dropped, _ := responses.Encode(adapter.Call(req, conversation.Channel{Model: "gpt-4.1", Drops: []string{name}}))
+			assert.False(t, gjson.GetBytes(sent, tt.path).Exists())
+			assert.Equal(t, []string{name}, dropped)
+		})
+	}
+	for name, asked := range map[string]string{"stop": `"stop":"END"`, "logit_bias": `"logit_bias":{"1":1}`} {
+		t.Run(name+", which the API has no word for either", func(t *testing.T) {
+			_, dropped, refused := responses.Encode(adapter.Call(conversation.Parse(t, body(asked)), conversation.Channel{Drops: []string{name}}))
+			assert.Empty(t, refused)
+			assert.Equal(t, []string{name}, dropped)
+		})
+	}
+	t.Run("store", func(t *testing.T) {
+		sent, dropped, _ := responses.Encode(adapter.Call(conversation.Parse(t, body(`"store":true`)), conversation.Channel{Drops: []string{"store"}}))
+		assert.Equal(t, "false", gjson.GetBytes(sent, "store").Raw)
+		assert.Equal(t, []string{"store"}, dropped)
+	})
 }
 
 func TestWhatCannotBeSaidIsRefused(t *testing.T) {
