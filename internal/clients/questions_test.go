@@ -244,11 +244,11 @@ func TestWhatGoesUpstreamIsTheVendorsOwn(t *testing.T) {
 	}
 }
 
-// launch runs a gateway whose models are the vendor's, and whose upstream calls stream when their client does.
+// launch runs a gateway whose models are the vendor's own, whatever the address, and whose upstream calls stream when their client does.
 func (v vendor) launch(t *testing.T, far *upstream) string {
 	channel := object{"provider": v.name, "models": v.models, "upstream_stream": "as_client", "attempt_ms": 10_000}
 	maps.Copy(channel, v.channel)
-	return launch(t, []object{{"name": v.name, "kind": v.kind, "base_url": "env:UPSTREAM_URL"}}, []object{channel}, "UPSTREAM_URL="+far.url+v.base)
+	return launch(t, []object{{"name": v.name, "kind": v.kind, "vendor": v.kind, "base_url": "env:UPSTREAM_URL"}}, []object{channel}, "UPSTREAM_URL="+far.url+v.base)
 }
 
 func (v vendor) check(t *testing.T, far *upstream, client openai.Client, model string, q question, stream bool) {

@@ -113,7 +113,7 @@ func TestAFolderAloneIsNoProvider(t *testing.T) {
 	repository := fstest.MapFS{"internal/provider/new/new.go": &fstest.MapFile{Data: []byte("package new\n")}}
 	require.Equal(t, []string{"new"}, kindsOf(repository))
 	lacks := lacking(repository, "new")
-	assert.Len(t, lacks, 4+len(situations)+9)
+	assert.Len(t, lacks, 4+len(situations)+11)
 }
 
 // TestAFormatInsideAProviderIsHeldToTheSame: such as OpenAI's second API.

@@ -82,10 +82,9 @@ func lacking(repository fs.FS, kind string) (lacks []string) {
 		"internal/fault/policy.json: rows of the vendor "+kind)
 	answers := "internal/fault/testdata/answers/" + kind + ".txtar"
 	need(len(txtar.Parse([]byte(text(repository, answers))).Files) > 0, answers+": what it answers, and the classes of it")
-	if models := text(repository, "internal/catalog/models.json"); models != "" {
-		need(gjson.Get(models, `apis.#(api=="`+kind+`")`).Exists(), "internal/catalog/models.json: what the API has no words for")
-		need(gjson.Get(models, `models.#(kinds.#(=="`+kind+`"))`).Exists(), "internal/catalog/models.json: rows of its models, one of them for any other")
-	}
+	models := text(repository, "internal/catalog/models.json")
+	need(gjson.Get(models, `apis.#(api=="`+kind+`")`).Exists(), "internal/catalog/models.json: what the API has no words for")
+	need(gjson.Get(models, `models.#(kinds.#(=="`+kind+`"))`).Exists(), "internal/catalog/models.json: rows of its models, one of them for any other")
 	need(regexp.MustCompile(`(?m)^`+kind+`/`).MatchString(text(repository, "internal/usage/prices.txt")), "internal/usage/prices.txt: the prices of "+kind+", by way of infra/prices")
 	need(text(repository, "internal/simulate/"+kind+".go") != "", "internal/simulate/"+kind+".go: its format in the simulated provider")
 	need(strings.Contains(text(repository, "internal/simulate/suite/formats.go"), `"`+kind+`"`), "internal/simulate/suite/formats.go: rows of the fault suite")
