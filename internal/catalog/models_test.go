@@ -87,6 +87,8 @@ func TestKnownModels(t *testing.T) {
 		{"gemini", "gemini", "gemini-2.5-pro", 1_048_576, 65_536, never, []catalog.Feature{catalog.RemoteImages, catalog.Audio}, []catalog.Feature{catalog.SchemaWithTools, catalog.Choices, catalog.Prefill}},
 		{"gemini", "gemini", "gemini-2.0-flash", 0, 0, never, nil, []catalog.Feature{catalog.RemoteImages, catalog.SchemaWithTools}},
 		{"gemini", "gemini", "gemini-3.8-flash", 1_048_576, 65_536, never, []catalog.Feature{catalog.SchemaWithTools, catalog.JSONObject}, []catalog.Feature{catalog.FileIDs, catalog.WebSearch}},
+		{"gemini", "gemini", "publishers/google/models/gemini-2.5-pro", 1_048_576, 65_536, never, nil, []catalog.Feature{catalog.SchemaWithTools}},
+		{"gemini", "gemini", "gemini-2.5-computer-use-preview", 0, 0, never, []catalog.Feature{catalog.RemoteImages}, []catalog.Feature{catalog.SchemaWithTools}},
 		{"gemini", "gemini", "gemini-flash-latest", 0, 0, never, []catalog.Feature{catalog.SchemaWithTools}, nil},
 		{"gemini", "gemini", "gemini-2.5-flash-preview-tts", 0, 0, never, nil, []catalog.Feature{catalog.Tools}},
 		{"gemini", "gemini", "tunedModels/ours", 0, 0, never, []catalog.Feature{catalog.Tools}, []catalog.Feature{catalog.SchemaWithTools, catalog.RemoteImages}},

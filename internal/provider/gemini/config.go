@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 )
 
@@ -119,7 +120,7 @@ func calling(c chat.ToolChoice) (mode string, names []string) {
 
 // takes reports whether a parameter that was given is sent; a channel may leave it out.
 func (e *encoder) takes(name string, given bool) bool {
-	if given && slices.Contains(e.drops, name) {
+	if given && slices.Contains(e.can.Drops, name) {
 		e.drop(name)
 		return false
 	}
@@ -170,13 +171,13 @@ func (e *encoder) effort(g *generationConfig) {
 	}
 }
 
-// format asks for JSON. Together with functions that is possible since Gemini 3.
+// format asks for JSON, together with functions where the model can.
 func (e *encoder) format(g *generationConfig) {
 	f := e.req.Format
 	if f == nil || f.Kind == chat.FormatText {
 		return
 	}
-	if len(e.body.Tools) > 0 && e.family.major < 3 {
+	if len(e.body.Tools) > 0 && e.can.Lacks(catalog.SchemaWithTools) {
 		e.refuse("response_format", "this model does not take it together with tools")
 	}
 	g.MIME = "application/json"
@@ -208,16 +209,16 @@ func (e *encoder) leftovers() {
 		value := strings.Join(strings.Fields(string(m.Value)), "")
 		switch {
 		case carried[m.Name] || value == "null" || slices.Contains(idle[m.Name], value):
-		case slices.Contains(needed, m.Name) && !slices.Contains(e.drops, m.Name):
+		case slices.Contains(needed, m.Name) && !slices.Contains(e.can.Drops, m.Name):
 			e.refuse(m.Name, "this provider has nothing of the kind")
 		default:
 			e.drop(m.Name)
 		}
 	}
-	if e.req.Choices > 1 && !slices.Contains(e.drops, "n") {
+	if e.req.Choices > 1 && !slices.Contains(e.can.Drops, "n") {
 		e.refuse("n", "this provider gives one choice")
 	}
-	if e.req.LogProbs && !slices.Contains(e.drops, "logprobs") {
+	if e.req.LogProbs && !slices.Contains(e.can.Drops, "logprobs") {
 		e.refuse("logprobs", "this provider has nothing of the kind")
 	}
 }

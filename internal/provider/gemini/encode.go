@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -73,7 +74,7 @@ type encoder struct {
 	limit   int64 // of the output; 0: none
 	firm    bool  // hold the model to strict tools
 	fetched map[string]provider.Content
-	drops   []string
+	can     catalog.Capabilities
 	family  family
 	body    request
 	dropped []string
@@ -83,7 +84,7 @@ type encoder struct {
 // encode writes the upstream body from the canonical request, which is not touched. It returns the names of the parameters
 // that were left out.
 func encode(c provider.Call) (body []byte, dropped []string, refused *refusal) {
-	e := &encoder{req: c.Request, limit: c.OutputLimit(), firm: c.Firm, fetched: c.Fetched, drops: c.Channel.Capabilities.Drops, family: familyOf(c.Channel.Model)}
+	e := &encoder{req: c.Request, limit: c.OutputLimit(), firm: c.Firm, fetched: c.Fetched, can: c.Channel.Capabilities, family: familyOf(c.Channel.Model)}
 	e.messages()
 	e.tools()
 	e.generation()

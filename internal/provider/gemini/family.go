@@ -46,10 +46,6 @@ func (f family) since(major, minor int) bool {
 	return f.major > major || f.major == major && f.minor >= minor
 }
 
-// readsAddresses reports whether the provider reads files at the addresses of others for the model
-// (https://ai.google.dev/gemini-api/docs/file-input-methods, 2026-11-30).
-func (f family) readsAddresses() bool { return f.since(2, 5) }
-
 // thinkingConfig is how much a model thinks: a level since Gemini 3, a budget of tokens in 2.5.
 type thinkingConfig struct {
 	Level   string `json:"thinkingLevel,omitzero"`

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"spillway/internal/catalog"
 	"spillway/internal/chat"
 )
 
@@ -58,15 +59,15 @@ func (e *encoder) image(at string, p *chat.Part) part {
 	if in := inline(p.URL); in != nil {
 		return part{Inline: in}
 	}
-	return e.remote(at+".url", p.URL)
+	return e.remote(at+".url", p.URL, catalog.RemoteImages)
 }
 
 func (e *encoder) file(at string, p *chat.Part) part {
 	if member, address := p.Remote(); address != "" {
-		return e.remote(strings.Replace(at, ".file", "."+member, 1), address)
+		return e.remote(strings.Replace(at, ".file", "."+member, 1), address, catalog.RemoteFiles)
 	}
 	if p.Data == "" {
-		return e.remote(at+".file_id", p.FileID)
+		return e.remote(at+".file_id", p.FileID, catalog.RemoteFiles)
 	}
 	if in := inline(p.Data); in != nil {
 		return part{Inline: in}
@@ -78,8 +79,8 @@ func (e *encoder) file(at string, p *chat.Part) part {
 	return part{Inline: &inlineData{kind, p.Data}}
 }
 
-// remote is a file that was fetched, or that the provider fetches by itself.
-func (e *encoder) remote(at, address string) part {
+// remote is a file that was fetched, or that the provider fetches by itself, which is a feature of the model.
+func (e *encoder) remote(at, address string, feature catalog.Feature) part {
 	if c, ok := e.fetched[address]; ok {
 		return part{Inline: &inlineData{c.Media, c.Base64}}
 	}
@@ -87,7 +88,7 @@ func (e *encoder) remote(at, address string) part {
 	switch {
 	case scheme != "https" && scheme != "gs":
 		e.refuse(at, "it must be a data URL in base64 or an https address")
-	case !e.family.readsAddresses():
+	case e.can.Lacks(feature):
 		e.refuse(at, "this model fetches no addresses")
 	}
 	bare, _, _ := strings.Cut(address, "?")
