@@ -82,18 +82,16 @@ func passesOver(model string) func(Observation, *Findings) {
 // and the client is told that there is no more, and why.
 type brokenOff struct {
 	tokens int
-	// inCall says that it was cut inside a tool call, which no client can take up; behind
-	// says that it was cut behind the call, which its format sends in one piece.
+	// inCall says that it was cut inside a tool call, which no client can take up.
 	inCall      bool
-	behind      bool
 	code, class string
 }
 
 func (b brokenOff) check(o Observation, f *Findings) {
 	s := parseStream(o.Body)
 	f.text(b.tokens, s.text)
-	if b.inCall {
-		b.checkCall(s, f)
+	if b.inCall && len(o.Calls) > 0 {
+		b.checkCall(s, formatOf(o.Calls[0].Model).wholeCalls, f)
 	}
 	if s.failure == nil {
 		return // the outcome tells
@@ -106,12 +104,14 @@ func (b brokenOff) check(o Observation, f *Findings) {
 	}
 }
 
-func (b brokenOff) checkCall(s stream, f *Findings) {
+// checkCall: of a call that its format sends in one piece the whole is there, and the
+// end of the answer is not.
+func (b brokenOff) checkCall(s stream, whole bool, f *Findings) {
 	if len(s.calls) != 1 {
 		f.addf("%d tool calls, a part of one was sent", len(s.calls))
 		return
 	}
-	if part := s.calls[0].Function.Arguments; !strings.HasPrefix(toolArguments, part) || (part == toolArguments) != b.behind {
+	if part := s.calls[0].Function.Arguments; !strings.HasPrefix(toolArguments, part) || (part == toolArguments) != whole {
 		f.addf("arguments %q are not the part of the call's that was sent", part)
 	}
 }

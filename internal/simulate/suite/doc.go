@@ -16,5 +16,8 @@
 // bounded, typed error where an answer would have been right; FAIL, anything
 // else. The table records the verdict each row has reached; less is a FAIL too.
 //
-// To add a row, add an entry to Rows.
+// Rows are written in OpenAI's chat format. Those that every wire format has its own
+// words for run in each of them (formats.go), falling back into the next.
+//
+// To add a row, add an entry to chatRows.
 package suite

@@ -1,8 +1,8 @@
 package suite
 
 import (
+	"slices"
 	"strings"
-	"time"
 )
 
 // format is a wire format that the simulated provider speaks.
@@ -44,75 +44,52 @@ func formatOf(model string) format {
 
 func (f format) model(fault string) string { return "sim-" + f.name + "-" + fault }
 
-// otherRows are the faults that each format has its own words for. The fallback of each
-// row speaks the next format, so that each is the healthy one, too, and every fallback
-// leads from one provider's words into another's.
+// everywhere are the rows that are run in every format: what each has its own words or
+// events for.
+var everywhere = []string{"F08", "F10", "F11", "F17", "F18a", "F18b", "F18c", "F18d", "F19", "F20", "F21", "F21 whole", "F22", "F32"}
+
+// otherRows are those rows in the other formats. The fallback of each speaks the next
+// format, so that each is the healthy one, too, and every fallback leads from one
+// provider's words into another's.
 func otherRows() (rows []Row) {
 	for i, f := range others {
-		rows = append(rows, f.rows(others[(i+1)%len(others)].model("ok"))...)
+		for _, r := range chatRows {
+			if slices.Contains(everywhere, r.Name) {
+				rows = append(rows, r.in(f, others[(i+1)%len(others)].model("ok")))
+			}
+		}
 	}
 	return rows
 }
 
-// rows are a format's. What they demand is what the rows of the same number demand of
-// OpenAI's chat format.
-func (f format) rows(backup string) []Row {
-	row := func(number, fault string, steps func(model string) []Step) Row {
-		model := f.model(strings.ToLower(number))
-		return Row{Name: number + " " + f.name, Fault: fault, Candidates: []string{model, backup}, Steps: steps(model), Recorded: both}
-	}
-	// twice is a call, one more of the same candidate, and the fallback.
-	twice := func(class string) func(string) []Step {
-		return func(model string) []Step {
-			return []Step{{Calls: []string{model, model, backup}, Classes: []string{class, class}}}
-		}
-	}
-	cut := row("F21", "cut inside a tool call", func(model string) []Step {
-		return []Step{{
-			Calls:   []string{model},
-			Classes: []string{"network"},
-			Conduct: brokenOff{inCall: true, behind: f.wholeCalls, code: "provider_disconnect", class: "network"}.check,
-		}}
-	})
-	cut.Tool, cut.Complete, cut.Recorded = true, twice("network")(cut.Candidates[0]), liveSafe
-	whole := row("F21", "cut inside a tool call, on a route that sends calls in one piece", twice("network"))
-	whole.Name, whole.Tool, whole.Route = "F21 whole "+f.name, true, Overrides{"tool_deltas": "whole"}
-	whole.Steps[0].Conduct = inOnePiece
-	breach := row("F22", "structured output that is no JSON, then one that breaks the schema", func(model string) []Step {
-		once := func(text string) Step {
-			return Step{Calls: []string{model}, Classes: []string{"contract_violation"}, Conduct: breaksContract(text)}
-		}
-		return []Step{once(noJSON), once(noObject)}
-	})
-	breach.Schema, breach.Complete, breach.Recorded = true, twice("contract_violation")(breach.Candidates[0]), liveSafe
-	return []Row{
-		row("F17", "overloaded inside a 200 stream, before content", twice(f.overloaded)),
-		row("F18a", "200 with an error body", twice("server_error")),
-		row("F18b", "200 with an answer that has nothing in it", twice("bad_response")),
-		row("F18c", "200 with HTML", twice("bad_response")),
-		row("F18d", "200 with zero bytes", twice("bad_response")),
-		row("F20", "invalid key, in the format's own shape", rejected),
-		cut,
-		whole,
-		breach,
-	}
+// in is the row in another format. It demands what it demands in OpenAI's.
+func (r Row) in(f format, backup string) Row {
+	r.Name += " " + f.name
+	r.Candidates = f.models(r.Candidates, backup)
+	r.Steps, r.Complete = f.steps(r.Steps, backup), f.steps(r.Complete, backup)
+	return r
 }
 
-// rejected are the steps of a row whose key the provider refuses: one call, nothing
-// waited for and no fallback; then not even a call.
-func rejected(model string) []Step {
-	return []Step{
-		{
-			Right:   CleanError,
-			Calls:   []string{model},
-			Classes: []string{"auth"},
-			Within:  time.Second,
-			Conduct: all(noKey.check, alerts("auth")),
-		},
-		{
-			Right:   CleanError, // from memory
-			Within:  time.Second,
-			Conduct: noKey.check,
-		},
+func (f format) models(chat []string, backup string) (own []string) {
+	for _, model := range chat {
+		if model == "sim-ok" {
+			own = append(own, backup)
+		} else {
+			own = append(own, f.model(strings.TrimPrefix(model, "sim-")))
+		}
 	}
+	return own
+}
+
+func (f format) steps(chat []Step, backup string) (own []Step) {
+	for _, s := range chat {
+		s.Calls, s.Classes = f.models(s.Calls, backup), slices.Clone(s.Classes)
+		for i, class := range s.Classes {
+			if class == "overloaded" {
+				s.Classes[i] = f.overloaded
+			}
+		}
+		own = append(own, s)
+	}
+	return own
 }

@@ -600,8 +600,10 @@ func TestPlan(t *testing.T) {
 	}
 	for want, got := range map[string]string{
 		"F12 larger,F12 larger,F12 equal,F12 equal": names("F12"),
-		"F03 plain,F03 plain,F08,F08":               names("F08", "F03 plain"),
-		"no row is named F99, F0":                   names("F03", "F99", "F0"),
+		"F03 plain,F03 plain,F09,F09":               names("F09", "F03 plain"),
+		"F08 gemini,F08 gemini":                     names("F08 gemini"),
+		"F08,F08,F08 anthropic,F08 anthropic,F08 gemini,F08 gemini,F08 responses,F08 responses": names("F08"),
+		"no row is named F99, F0": names("F03", "F99", "F0"),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

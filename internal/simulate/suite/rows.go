@@ -268,7 +268,7 @@ var chatRows = []Row{
 		Recorded: both,
 	},
 	{
-		Name: "F18b", Fault: "200 with empty choices",
+		Name: "F18b", Fault: "200 with empty choices, or what stands for them",
 		Candidates: []string{"sim-f18b", "sim-ok"},
 		Steps: []Step{{
 			Calls:   []string{"sim-f18b", "sim-f18b", "sim-ok"},
@@ -314,10 +314,23 @@ var chatRows = []Row{
 		Recorded: both,
 	},
 	{
-		Name: "F20", Fault: "invalid key as 400, in Google's shape",
+		Name: "F20", Fault: "invalid key, here as 400 in Google's shape",
 		Candidates: []string{"sim-f20", "sim-ok"},
-		Steps:      rejected("sim-f20"),
-		Recorded:   both,
+		Steps: []Step{
+			{
+				Right:   CleanError,
+				Calls:   []string{"sim-f20"},
+				Classes: []string{"auth"},
+				Within:  time.Second,
+				Conduct: all(noKey.check, alerts("auth")),
+			},
+			{
+				Right:   CleanError, // from memory: neither a call nor a fallback
+				Within:  time.Second,
+				Conduct: noKey.check,
+			},
+		},
+		Recorded: both,
 	},
 	{
 		Name: "F21", Fault: "cut inside a tool call",
