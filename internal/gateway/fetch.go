@@ -95,7 +95,7 @@ func (j *journey) wanted(ch *catalog.Channel) (all []remote) {
 	for m := range j.req.Messages {
 		for i := range j.req.Messages[m].Parts {
 			p := &j.req.Messages[m].Parts[i]
-			if member, address := p.Remote(); address != "" && !reads(ch, p.Kind, address) {
+			if member, address := p.Remote(); address != "" && !j.reads(ch, p.Kind, address) {
 				all = append(all, remote{p.Kind, fmt.Sprintf("messages[%d].content[%d].%s", m, i, member), address})
 			}
 		}
@@ -104,13 +104,14 @@ func (j *journey) wanted(ch *catalog.Channel) (all []remote) {
 }
 
 // reads reports whether a channel's provider reads what stands at an address.
-func reads(ch *catalog.Channel, kind chat.PartKind, address string) bool {
+func (j *journey) reads(ch *catalog.Channel, kind chat.PartKind, address string) bool {
 	feature := catalog.RemoteImages
 	if kind == chat.FilePart {
 		feature = catalog.RemoteFiles
 	}
 	scheme, _, _ := strings.Cut(address, ":")
-	return !ch.Capabilities.Lacks(feature) && (strings.EqualFold(scheme, "https") || !ch.Capabilities.Lacks(catalog.PlainHTTP))
+	lacks := func(f catalog.Feature) bool { return ch.Capabilities.LacksFor(j.req, f) }
+	return !lacks(feature) && (strings.EqualFold(scheme, "https") || !lacks(catalog.PlainHTTP))
 }
 
 // read reads the addresses that have not been read yet, until one of them is refused.
