@@ -76,6 +76,9 @@ type Request struct {
 	Stream bool
 	// IncludeUsage says that the client asked for a usage chunk in its stream.
 	IncludeUsage bool
+	// Spoken says that the client wants the answer as sound, which cannot be put together from a stream: it has another
+	// format there.
+	Spoken bool
 	// Store says that the provider keeps the answer (`store: true`), which makes the work unsafe to repeat.
 	Store bool
 

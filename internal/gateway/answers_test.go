@@ -284,6 +284,13 @@ func TestAnswersPassThrough(t *testing.T) {
 				assert.Equal(t, `[{"a":1}]`, gjson.Get(o.body, "choices.0.message.annotations").Raw)
 				assert.Equal(t, `{"b":[2]}`, gjson.Get(o.body, "choices.0.odd").Raw)
 			}},
+		"sound, which is asked for in one body because no stream has it in the client's format": {settings: settings{a: `"cannot": []`}, trace: "A", classes: "ok",
+			more: `,"modalities":["text","audio"],"audio":{"voice":"alloy","format":"wav"}`,
+			a:    one(body(`{"choices":[{"index":0,"message":{"role":"assistant","content":null,"audio":{"id":"audio_1","data":"eA==","transcript":"x"}},"finish_reason":"stop"}]}`)),
+			check: func(t *testing.T, o outcome) {
+				leftWithout(t, o.upstream(0), "stream", "stream_options")
+				assert.Equal(t, "eA==", gjson.Get(o.body, "choices.0.message.audio.data").Str)
+			}},
 	})
 }
 

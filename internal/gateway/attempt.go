@@ -172,7 +172,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
 		g.report(permit, cand, breaker.Succeeded())
 	}
-	stream := j.req.Stream || !cand.Channel.StreamAsClient
+	stream := j.req.Stream || !cand.Channel.StreamAsClient && !j.req.Spoken
 	turn := j.turn(at)
 	if stream {
 		f.dog.allow(j.limits.FirstContent(turn))

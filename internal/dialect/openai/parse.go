@@ -282,6 +282,9 @@ func (p *parser) sampling() {
 func (p *parser) flags() {
 	p.req.Stream = p.boolean("stream")
 	p.req.Store = p.boolean("store")
+	if v, ok := p.get("modalities"); ok {
+		p.req.Spoken = slices.ContainsFunc(v.Array(), func(m gjson.Result) bool { return m.Str == "audio" })
+	}
 	if parallel := p.boolean("parallel_tool_calls"); !parallel {
 		_, p.req.OneCall = p.get("parallel_tool_calls")
 	}
