@@ -291,7 +291,8 @@ func (s *streamed) allowed(n int) int {
 		case <-timer.C:
 		case <-s.severed:
 			timer.Stop()
-			return n // writing fails, or nobody cares
+			s.gone = true // the rest must not slip out before writing fails
+			return n
 		}
 	}
 	return n
