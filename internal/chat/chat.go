@@ -137,6 +137,8 @@ type Thinking struct {
 	Vendor string
 	// Text and Signature are a signed block's; Data is an encrypted block's, which has no text.
 	Text, Signature, Data string
+	// After is what of the turn stood before it.
+	After Place
 }
 
 // PartKind tells what a part holds.

@@ -178,6 +178,9 @@ func (in *anthropicRequest) conversation(a *asked) *failure {
 		if m.assistant && len(open) > 0 && in.Thinking.Type == "enabled" && !strings.Contains(blocks[0].Type, "thinking") {
 			return invalid(fmt.Sprintf("%s.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.", at, blocks[0].Type))
 		}
+		if m.assistant && strings.HasSuffix(blocks[len(blocks)-1].Type, "thinking") {
+			return invalid(at + ": The final block in an assistant message cannot be `thinking`.")
+		}
 		a.messages = append(a.messages, m)
 	}
 	switch {

@@ -224,6 +224,32 @@ func TestAdaptersReplayToolCalls(t *testing.T) {
 	}
 }
 
+// Reasoning that stood between words and calls goes back to where it stood, and the judges take it there.
+func TestAdaptersReplayReasoningAtItsPlace(t *testing.T) {
+	for name, s := range formats {
+		t.Run(name, func(t *testing.T) {
+			inFormat(t, s, func(t *testing.T, _ *simulate.Provider, call func(string, string, bool) conversation.Outcome) {
+				thought, used := call("ok", asks["reasoning"], false), call("ok", asks["two tools"], false)
+				block := thought.Answer.Choices[0].Thinking[0]
+				said := chat.Message{Role: chat.Assistant, Parts: []chat.Part{{Kind: chat.TextPart, Text: "One. Two."}}, Calls: used.Answer.Choices[0].Calls}
+				for _, place := range []chat.Place{{}, {Text: 5}, {Text: 9}, {Text: 9, Calls: 1}} {
+					block.After = place
+					said.Thinking = append(said.Thinking, block)
+				}
+				made := s.call(t, "ok", asks["two tools"], false)
+				made.Request.Messages = append(made.Request.Messages, said)
+				for _, c := range said.Calls {
+					made.Request.Messages = append(made.Request.Messages, chat.Message{Role: chat.ToolRole, CallID: c.ID, Parts: []chat.Part{{Kind: chat.TextPart, Text: "fine"}}})
+				}
+				follow(t, s, made, func(second conversation.Outcome) {
+					require.Nil(t, second.Failure, "%+v", second.Failure)
+					assert.Equal(t, simulate.Answer(), second.Answer.Choices[0].Text)
+				})
+			})
+		})
+	}
+}
+
 // follow makes a call of a provider of its own.
 func follow(t *testing.T, s spoken, made provider.Call, check func(conversation.Outcome)) {
 	t.Helper()

@@ -88,6 +88,7 @@ func TestAnthropicIsStrict(t *testing.T) {
 		"thinking of all the limit":                 {with(`,"thinking":{"type":"enabled","budget_tokens":2000}`, hello), "must be greater than `thinking.budget_tokens`"},
 		"thinking and a temperature":                {with(`,"thinking":{"type":"enabled","budget_tokens":1024},"temperature":0.5`, hello), "may only be set to 1"},
 		"thinking, and a call that has lost it":     {with(tools+`,"thinking":{"type":"enabled","budget_tokens":1024}`, hello, use, result("a", "b")), "Expected `thinking`"},
+		"thinking that nothing follows":             {with("", hello, `{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"redacted_thinking","data":"c2ltdWxhdGUxMjM0NTY3ODkwMTI="}]}`, hello), "cannot be `thinking`"},
 		"a signature of somebody else's":            {with("", hello, `{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"c2ln"},{"type":"text","text":"x"}]}`, hello), "Invalid `signature`"},
 		"a temperature of OpenAI's":                 {with(`,"temperature":1.5`, hello), "range: 0..1"},
 		"temperature and top_p":                     {with(`,"temperature":1,"top_p":1`, hello), "cannot both be specified"},

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -11,10 +13,11 @@ import (
 // Reasoning blocks that must be replayed travel in reasoning_details, a member that OpenRouter's clients return with the
 // assistant's message (https://openrouter.ai/docs/use-cases/reasoning-tokens, 2026-11-30):
 //
-//	{"type":"reasoning.text","text","signature","format","index"}
-//	{"type":"reasoning.encrypted","data","format","index"}
+//	{"type":"reasoning.text","text","signature","format","id","index"}
+//	{"type":"reasoning.encrypted","data","format","id","index"}
 //
-// The format says whose block it is. A client that drops the member loses the reasoning, and nothing else.
+// The format says whose block it is, the id at which place of its turn it stood: clients keep an id as it is, and may drop
+// members that they do not know. A client that drops the member loses the reasoning, and nothing else.
 
 // formats are the vendors' names of their reasoning blocks.
 var formats = map[string]string{"anthropic": "anthropic-claude-v1", "azure": "azure-openai-responses-v1", "gemini": "google-gemini-v1",
@@ -36,6 +39,9 @@ func appendDetails(b []byte, blocks []chat.Thinking, first int) []byte {
 			b = appendText(b, "signature", t.Signature)
 		}
 		b = appendText(b, "format", formats[t.Vendor])
+		if t.After != (chat.Place{}) {
+			b = appendText(b, "id", placeID(first+i, t.After))
+		}
 		b = append(b, `,"index":`...)
 		b = append(strconv.AppendInt(b, int64(first+i), 10), '}')
 	}
@@ -53,6 +59,7 @@ func thinking(details gjson.Result) (blocks []chat.Thinking) {
 		case "reasoning.encrypted":
 			t.Data = v.Get("data").Str
 		}
+		t.After = placeOf(v.Get("id").Str)
 		if t.Vendor != "" && (t.Signature != "" || t.Data != "") {
 			blocks = append(blocks, t)
 		}
@@ -68,4 +75,24 @@ func vendorOf(format string) string {
 		}
 	}
 	return ""
+}
+
+// placeID is the id of the block of a number that stood at a place: its own, since two may have stood there.
+func placeID(number int, at chat.Place) string {
+	return fmt.Sprintf("%d-%d-%d", number, at.Text, at.Calls)
+}
+
+// placeOf is the place that an id tells; the zero value where it is none of ours.
+func placeOf(id string) chat.Place {
+	parts := strings.Split(id, "-")
+	if len(parts) != 3 {
+		return chat.Place{}
+	}
+	_, noNumber := strconv.Atoi(parts[0])
+	text, noText := strconv.Atoi(parts[1])
+	calls, noCalls := strconv.Atoi(parts[2])
+	if noNumber != nil || noText != nil || noCalls != nil {
+		return chat.Place{}
+	}
+	return chat.Place{Text: text, Calls: calls}
 }

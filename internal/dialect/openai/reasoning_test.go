@@ -15,12 +15,12 @@ import (
 )
 
 var reasoned = []chat.Thinking{{Vendor: "anthropic", Text: "a \"b\"\n", Signature: "c2ln"}, {Vendor: "anthropic", Signature: "c2ln2"},
-	{Vendor: "anthropic", Data: "eA=="}, {Vendor: "gemini", Data: "eQ=="}}
+	{Vendor: "anthropic", Data: "eA==", After: chat.Place{Text: 12}}, {Vendor: "gemini", Data: "eQ==", After: chat.Place{Text: 12, Calls: 1}}}
 
 const details = `[{"type":"reasoning.text","text":"a \"b\"\n","signature":"c2ln","format":"anthropic-claude-v1","index":0},
 {"type":"reasoning.text","text":"","signature":"c2ln2","format":"anthropic-claude-v1","index":1},
-{"type":"reasoning.encrypted","data":"eA==","format":"anthropic-claude-v1","index":2},
-{"type":"reasoning.encrypted","data":"eQ==","format":"google-gemini-v1","index":3}]`
+{"type":"reasoning.encrypted","data":"eA==","format":"anthropic-claude-v1","id":"2-12-0","index":2},
+{"type":"reasoning.encrypted","data":"eQ==","format":"google-gemini-v1","id":"3-12-1","index":3}]`
 
 func TestReasoningGoesOutAndComesBackAsItWas(t *testing.T) {
 	head := dialect.Head{ID: "1", Model: "m", Created: time.Unix(1, 0)}
@@ -53,6 +53,15 @@ func TestReasoningThatCannotBeReplayedIsPassedOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Empty(t, back(t, `{"role":"assistant","content":"x","reasoning_details":`+value+`}`))
+		})
+	}
+}
+
+func TestAnIDOfSomebodyElsesTellsNoPlace(t *testing.T) {
+	for _, id := range []string{`"rs_68af-1-2"`, `"1-2"`, `"1-2-3-4"`, `"1-a-2"`, `"1-2-99999999999999999999"`, `"1--2-3"`, `7`, `null`} {
+		t.Run(id, func(t *testing.T) {
+			got := back(t, `{"role":"assistant","content":"x","reasoning_details":[{"type":"reasoning.encrypted","data":"d","format":"openai-responses-v1","id":`+id+`}]}`)
+			assert.Equal(t, []chat.Thinking{{Vendor: "openai", Data: "d"}}, got)
 		})
 	}
 }

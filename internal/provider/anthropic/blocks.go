@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -25,6 +26,8 @@ type blocks struct {
 	open  map[int64]*openBlock
 	ids   []string // of the calls
 	calls int
+	// said counts the characters of text that have been passed on.
+	said int
 	// answered says that the answer came as the input of a tool that the client does not know.
 	answered bool
 	// beyond says that there is more than any model makes.
@@ -43,12 +46,14 @@ type openBlock struct {
 
 	thinking        strings.Builder
 	signature, data string
+	// after is what stood before the block.
+	after chat.Place
 }
 
 // start opens a block; what it holds already is passed on.
 func (s *blocks) start(d *chat.Delta, r *reply, index int64, v gjson.Result) {
 	s.stop(d, index)
-	b := &openBlock{kind: v.Get("type").Str}
+	b := &openBlock{kind: v.Get("type").Str, after: chat.Place{Text: s.said, Calls: s.calls}}
 	switch b.kind {
 	case "text":
 		s.text(d, r, v.Get("text").Str)
@@ -94,8 +99,13 @@ func (s *blocks) call(d *chat.Delta, r *reply, b *openBlock, v gjson.Result) {
 // text passes text on, but not beside an answer that is the input of a tool and nothing else.
 func (s *blocks) text(d *chat.Delta, r *reply, text string) {
 	if r.answerTool == "" {
-		d.Text += text
+		s.say(d, text)
 	}
+}
+
+func (s *blocks) say(d *chat.Delta, text string) {
+	s.said += utf8.RuneCountInString(text)
+	d.Text += text
 }
 
 func (b *openBlock) reason(d *chat.Delta, text string) {
@@ -132,7 +142,7 @@ func (s *blocks) argue(d *chat.Delta, b *openBlock, input string) {
 	b.length += len(input)
 	s.beyond = s.beyond || b.length > maxArguments
 	if b.answer {
-		d.Text += input
+		s.say(d, input)
 		return
 	}
 	d.Tools = append(d.Tools, chat.ToolDelta{Index: b.tool, Arguments: input})
@@ -147,9 +157,9 @@ func (s *blocks) stop(d *chat.Delta, index int64) {
 	delete(s.open, index)
 	switch {
 	case b.kind == "thinking":
-		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: vendor, Text: b.thinking.String(), Signature: b.signature})
+		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: vendor, Text: b.thinking.String(), Signature: b.signature, After: b.after})
 	case b.kind == "redacted_thinking":
-		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: vendor, Data: b.data})
+		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: vendor, Data: b.data, After: b.after})
 	case b.kind == "tool_use" && b.length == 0:
 		if !strings.HasPrefix(b.input, "{") {
 			b.input = "{}"

@@ -87,7 +87,7 @@ func (e *encoder) mayBegin() bool {
 		case chat.User:
 			return true
 		case chat.Assistant:
-			return len(m.Calls) > 0 && len(m.Thinking) > 0 && m.Thinking[0].Vendor == vendor
+			return len(m.Calls) > 0 && len(m.Thinking) > 0 && m.Thinking[0].Vendor == vendor && m.Thinking[0].After == (chat.Place{})
 		}
 	}
 	return true

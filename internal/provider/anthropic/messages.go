@@ -131,47 +131,62 @@ func texts(parts []chat.Part) (out []block) {
 
 func (e *encoder) parts(message int, parts []chat.Part) (out []block) {
 	for i := range parts {
-		switch p := &parts[i]; p.Kind {
-		case chat.TextPart, chat.RefusalPart:
-			out = append(out, texts(parts[i:i+1])...)
-		case chat.ImagePart:
-			out = append(out, e.image(fmt.Sprintf("%s.content[%d].image_url", at(message), i), p))
-		case chat.FilePart:
-			out = append(out, e.file(fmt.Sprintf("%s.content[%d].file", at(message), i), p))
-		default:
-			e.refuse(fmt.Sprintf("%s.content[%d]", at(message), i), "this kind of content is not taken by this provider")
-		}
+		out = append(out, e.part(fmt.Sprintf("%s.content[%d]", at(message), i), &parts[i])...)
 	}
 	return out
 }
 
+// part writes a part; none where it is blank, or refused.
+func (e *encoder) part(param string, p *chat.Part) []block {
+	switch p.Kind {
+	case chat.TextPart, chat.RefusalPart:
+		return texts([]chat.Part{*p})
+	case chat.ImagePart:
+		return []block{e.image(param+".image_url", p)}
+	case chat.FilePart:
+		return []block{e.file(param+".file", p)}
+	default:
+		e.refuse(param, "this kind of content is not taken by this provider")
+		return nil
+	}
+}
+
 // assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
 func (e *encoder) assistant(i int, m *chat.Message) (out []block) {
-	for _, t := range m.Thinking {
+	for _, p := range m.Pieces(func(t *chat.Thinking) bool { return t.Vendor == vendor }) {
 		switch {
-		case t.Vendor != vendor:
-		case t.Data != "":
-			out = append(out, block{Type: "redacted_thinking", Data: t.Data})
+		case p.Thinking != nil:
+			out = append(out, thought(p.Thinking))
+		case p.Call != nil:
+			out = append(out, e.use(fmt.Sprintf("%s.tool_calls[%d]", at(i), p.Index), p.Call)...)
 		default:
-			out = append(out, block{Type: "thinking", Thinking: &t.Text, Signature: t.Signature})
+			out = append(out, e.part(fmt.Sprintf("%s.content[%d]", at(i), p.Index), p.Part)...)
 		}
 	}
-	out = append(out, e.parts(i, m.Parts)...)
-	if strings.TrimSpace(m.Refusal) != "" {
-		out = append(out, text(m.Refusal))
-	}
-	for n, c := range m.Calls {
-		input := jsontext.Value(c.Arguments)
-		switch {
-		case strings.TrimSpace(c.Arguments) == "":
-			input = jsontext.Value("{}")
-		case input.Kind() != '{' || !input.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
-			e.refuse(fmt.Sprintf("%s.tool_calls[%d].function.arguments", at(i), n), "must be a JSON object for this provider")
-			continue
-		}
-		out = append(out, block{Type: "tool_use", ID: e.id(c.ID), Name: c.Name, Input: input})
+	for len(out) > 0 && strings.HasSuffix(out[len(out)-1].Type, "thinking") {
+		out = out[:len(out)-1] // reasoning that nothing follows is refused (https://github.com/tailcallhq/forgecode/issues/2107, 2025-12-11)
 	}
 	return out
+}
+
+func thought(t *chat.Thinking) block {
+	if t.Data != "" {
+		return block{Type: "redacted_thinking", Data: t.Data}
+	}
+	return block{Type: "thinking", Thinking: &t.Text, Signature: t.Signature}
+}
+
+// use writes a call; none where its arguments are refused.
+func (e *encoder) use(param string, c *chat.ToolCall) []block {
+	input := jsontext.Value(c.Arguments)
+	switch {
+	case strings.TrimSpace(c.Arguments) == "":
+		input = jsontext.Value("{}")
+	case input.Kind() != '{' || !input.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
+		e.refuse(param+".function.arguments", "must be a JSON object for this provider")
+		return nil
+	}
+	return []block{{Type: "tool_use", ID: e.id(c.ID), Name: c.Name, Input: input}}
 }
 
 func (e *encoder) result(m *chat.Message) block {

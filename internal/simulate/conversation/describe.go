@@ -105,6 +105,9 @@ func describeDelta(d *chat.Delta) string {
 	}
 	for _, t := range d.Thinking {
 		s += fmt.Sprintf(" %s's block %q signed %q data %q", t.Vendor, t.Text, t.Signature, t.Data)
+		if t.After != (chat.Place{}) {
+			s += fmt.Sprintf(" after %d characters and %d calls", t.After.Text, t.After.Calls)
+		}
 	}
 	if d.Media {
 		s += " media"

@@ -165,7 +165,7 @@ func (r *reply) read(f gjson.Result) error {
 	case "response.output_item.added":
 		r.output.add(d, r.id, at, f.Get("item"))
 	case "response.output_text.delta":
-		r.output.say(at, &d.Text, f.Get("delta").Str)
+		r.output.text(d, at, f.Get("delta").Str)
 		logProbs(d, f.Get("logprobs"))
 	case "response.refusal.delta":
 		r.output.say(at, &d.Refusal, f.Get("delta").Str)

@@ -133,40 +133,58 @@ func (e *encoder) file(p *chat.Part) content {
 // assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
 func (e *encoder) assistant(m *chat.Message) {
 	var said []content
-	for i := range m.Parts {
-		switch p := &m.Parts[i]; {
-		case p.Text == "":
-		case p.Kind == chat.RefusalPart:
-			said = append(said, content{Type: "refusal", Refusal: &p.Text})
+	flush := func() {
+		e.message("assistant", said)
+		said = nil
+	}
+	for _, p := range m.Pieces(e.replayed) {
+		switch {
+		case p.Part != nil:
+			said = append(said, spoken(p.Part)...)
+			continue
+		case p.Thinking != nil:
+			flush()
+			e.thinking(p.Thinking)
 		default:
-			said = append(said, content{Type: "output_text", Text: &p.Text})
+			flush()
+			e.call(p.Call)
 		}
 	}
-	if m.Refusal != "" {
-		said = append(said, content{Type: "refusal", Refusal: &m.Refusal})
-	}
-	if len(said)+len(m.Calls) > 0 { // reasoning that nothing follows is refused
-		e.thinking(m.Thinking)
-	}
-	e.message("assistant", said)
-	for i := range m.Calls {
-		c := &m.Calls[i]
-		out := item{Type: "function_call", CallID: e.id(c), Name: c.Name, Arguments: &c.Arguments}
-		if c.Custom {
-			out.Type, out.Arguments, out.Input = "custom_tool_call", nil, &c.Arguments
-		}
-		e.out.Input = append(e.out.Input, out)
+	flush()
+	for n := len(e.out.Input); n > 0 && e.out.Input[n-1].Type == "reasoning"; n-- {
+		e.out.Input = e.out.Input[:n-1] // reasoning that nothing follows is refused
 	}
 }
 
-// thinking writes the reasoning that the account gave. It needs no id: what is not kept is not looked up
-// (https://github.com/openai/codex, codex-rs/protocol/src/models.rs, 2026-11-30).
-func (e *encoder) thinking(blocks []chat.Thinking) {
-	for _, t := range blocks {
-		if data, ours := strings.CutPrefix(t.Data, e.account); ours && t.Vendor == e.vendor && data != "" {
-			e.out.Input = append(e.out.Input, item{Type: "reasoning", Summary: []content{}, Encrypted: data})
-		}
+// spoken is what the model said in a part; none where it is empty.
+func spoken(p *chat.Part) []content {
+	switch {
+	case p.Text == "":
+		return nil
+	case p.Kind == chat.RefusalPart:
+		return []content{{Type: "refusal", Refusal: &p.Text}}
+	default:
+		return []content{{Type: "output_text", Text: &p.Text}}
 	}
+}
+
+func (e *encoder) call(c *chat.ToolCall) {
+	out := item{Type: "function_call", CallID: e.id(c), Name: c.Name, Arguments: &c.Arguments}
+	if c.Custom {
+		out.Type, out.Arguments, out.Input = "custom_tool_call", nil, &c.Arguments
+	}
+	e.out.Input = append(e.out.Input, out)
+}
+
+// replayed reports whether reasoning is the account's own.
+func (e *encoder) replayed(t *chat.Thinking) bool {
+	return t.Vendor == e.vendor && strings.HasPrefix(t.Data, e.account) && len(t.Data) > len(e.account)
+}
+
+// thinking writes reasoning that the account gave. It needs no id: what is not kept is not looked up
+// (https://github.com/openai/codex, codex-rs/protocol/src/models.rs, 2026-11-30).
+func (e *encoder) thinking(t *chat.Thinking) {
+	e.out.Input = append(e.out.Input, item{Type: "reasoning", Summary: []content{}, Encrypted: strings.TrimPrefix(t.Data, e.account)})
 }
 
 // account is a mark that stands before encrypted reasoning on its way to a client and back. Another account that is sent it

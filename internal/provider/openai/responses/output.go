@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -26,6 +27,7 @@ type output struct {
 	begun           int // how many items there have been
 	ids             []string
 	calls           int
+	said            int // characters of text
 	// reasoned is the part of the reasoning that spoke last; nil: none has.
 	reasoned *reasonedPart
 	// beyond says that there is more than any model makes.
@@ -42,6 +44,8 @@ type outputItem struct {
 	// argued: a call has arguments that are more than white space.
 	argued bool
 	done   bool
+	// after is what of the answer had been passed on when it began.
+	after chat.Place
 }
 
 // part is a part of an item's reasoning: one of its summary, or of its text.
@@ -70,7 +74,7 @@ func (o *output) begin(at int64) *outputItem {
 	}
 	o.begun++
 	o.beyond = o.beyond || o.begun > maxItems
-	it := &outputItem{}
+	it := &outputItem{after: chat.Place{Text: o.said, Calls: o.calls}}
 	o.items[at] = it
 	return it
 }
@@ -115,6 +119,12 @@ func (o *output) open(d *chat.Delta, answer string, it *outputItem, v gjson.Resu
 	o.ids = append(o.ids, id)
 	o.calls++
 	d.Tools = append(d.Tools, chat.ToolDelta{Index: it.tool, ID: id, Name: v.Get("name").Str, Custom: it.kind == customCall})
+}
+
+// text passes on a piece of a message's text.
+func (o *output) text(d *chat.Delta, at int64, text string) {
+	o.say(at, &d.Text, text)
+	o.said += utf8.RuneCountInString(text)
 }
 
 // say passes on a piece of a message: into is the delta's text or its refusal.
@@ -173,7 +183,7 @@ func (o *output) finish(d *chat.Delta, answer string, at int64, v gjson.Result) 
 	}
 	o.close(d, at)
 	if data := v.Get("encrypted_content").Str; it.kind == "reasoning" && data != "" {
-		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: o.vendor, Data: o.account + data})
+		d.Thinking = append(d.Thinking, chat.Thinking{Vendor: o.vendor, Data: o.account + data, After: it.after})
 	}
 }
 
@@ -188,7 +198,7 @@ func (o *output) message(d *chat.Delta, at int64, parts gjson.Result) {
 	parts.ForEach(func(_, p gjson.Result) bool {
 		switch p.Get("type").Str {
 		case "output_text":
-			o.say(at, &d.Text, p.Get("text").Str)
+			o.text(d, at, p.Get("text").Str)
 			logProbs(d, p.Get("logprobs"))
 		case "refusal":
 			o.say(at, &d.Refusal, p.Get("refusal").Str)
