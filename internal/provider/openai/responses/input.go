@@ -13,9 +13,9 @@ import (
 
 // item is one piece of the conversation; its type says which members it has.
 type item struct {
-	Type    string    `json:"type"`
-	Role    string    `json:"role,omitzero"`
-	Content []content `json:"content,omitempty"`
+	Type    string `json:"type"`
+	Role    string `json:"role,omitzero"`
+	Content any    `json:"content,omitempty"` // a string, or a list of content
 
 	CallID    string  `json:"call_id,omitzero"`
 	Name      string  `json:"name,omitzero"`
@@ -132,39 +132,31 @@ func (e *encoder) file(p *chat.Part) content {
 
 // assistant writes a turn of the model: its reasoning as it was, what it said, and its calls.
 func (e *encoder) assistant(m *chat.Message) {
-	var said []content
-	flush := func() {
-		e.message("assistant", said)
-		said = nil
-	}
 	for _, p := range m.Pieces(e.replayed) {
 		switch {
-		case p.Part != nil:
-			said = append(said, spoken(p.Part)...)
-			continue
 		case p.Thinking != nil:
-			flush()
 			e.thinking(p.Thinking)
-		default:
-			flush()
+		case p.Call != nil:
 			e.call(p.Call)
+		default:
+			e.said(p.Part)
 		}
 	}
-	flush()
 	for n := len(e.out.Input); n > 0 && e.out.Input[n-1].Type == "reasoning"; n-- {
 		e.out.Input = e.out.Input[:n-1] // reasoning that nothing follows is refused
 	}
 }
 
-// spoken is what the model said in a part; none where it is empty.
-func spoken(p *chat.Part) []content {
+// said writes what the model said in a part: text as it is. As the part of an answer it would need an id, a status and
+// annotations for servers that are strict (https://github.com/langchain-ai/langchain/pull/32557, 2025-08-15); a refusal has no
+// other form.
+func (e *encoder) said(p *chat.Part) {
 	switch {
 	case p.Text == "":
-		return nil
 	case p.Kind == chat.RefusalPart:
-		return []content{{Type: "refusal", Refusal: &p.Text}}
+		e.message("assistant", []content{{Type: "refusal", Refusal: &p.Text}})
 	default:
-		return []content{{Type: "output_text", Text: &p.Text}}
+		e.out.Input = append(e.out.Input, item{Type: "message", Role: "assistant", Content: p.Text})
 	}
 }
 
