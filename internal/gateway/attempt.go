@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -245,17 +244,17 @@ func validate(a *chat.Answer) error {
 		return &notAnAnswer{"the answer has no choice"}
 	}
 	for _, c := range a.Choices {
-		for i, call := range c.Calls {
-			switch unreadable := !call.Custom && !readable(call.Arguments); {
-			case unreadable && c.Finish == chat.FinishLength: // the limit is the client's, and no fault of the provider
-				return &contract.Violation{Kind: contract.Truncated, Pointer: fmt.Sprintf("/choices/%d/message/tool_calls/%d/function/arguments", c.Index, i)}
-			case unreadable || call.Name == "":
+		for i := range c.Calls {
+			if c.Calls[i].Name == "" || !legible(&c.Calls[i]) {
 				return &notAnAnswer{"a tool call cannot be read"}
 			}
 		}
 	}
 	return nil
 }
+
+// legible reports whether a call's arguments can be read; free text always can.
+func legible(c *chat.ToolCall) bool { return c.Custom || readable(c.Arguments) }
 
 // readable reports whether a tool call's arguments are JSON. It bears any nesting, which a recursive check does not.
 func readable(arguments string) bool {

@@ -153,12 +153,13 @@ func TestATruncatedAnswerInALiveStream(t *testing.T) {
 	passes := func(t *testing.T, o outcome) { assert.Contains(t, o.body, `"finish_reason":"length"`) }
 	const limited = schemaFormat + `,"max_tokens":100`
 	run(t, map[string]row{
-		"a text":                     {stream: true, settings: wants, more: limited, a: one(alpha.cutOff(`{"x`)), trace: "A", classes: "contract_violation", text: `{"x`, ends: "contract_violation", check: ends("/choices/0/message/content")},
-		"a call":                     {stream: true, settings: wants, more: strictTool, a: one(alpha.asks(`{"x":`, "length")), trace: "A", classes: "contract_violation", ends: "contract_violation", check: ends("/choices/0/message/tool_calls/0/function/arguments")},
-		"whole all the same":         {stream: true, settings: wants, more: limited, a: one(alpha.cutOff(kept)), trace: "A", classes: "ok", text: kept, check: passes},
-		"a route that passes it on":  {stream: true, more: limited, a: one(alpha.cutOff(`{"x`)), trace: "A", classes: "ok", text: `{"x`, check: passes},
-		"before the commit":          {stream: true, settings: wants, more: limited, a: []simulate.Reply{{Body: strings.Replace(alpha.plain(`{"x`).Body, `"stop"`, `"length"`, 1)}, alpha.pieces(kept)}, trace: "A A", classes: "contract_violation ok", text: kept},
-		"whole calls: can come back": {stream: true, settings: wholeCalls, more: strictTool + `,"max_tokens":100`, a: []simulate.Reply{alpha.asks(`{"x":`, "length"), alpha.asks(kept, "tool_calls")}, trace: "A A", classes: "contract_violation ok"},
+		"a text":                            {stream: true, settings: wants, more: limited, a: one(alpha.cutOff(`{"x`)), trace: "A", classes: "contract_violation", text: `{"x`, ends: "contract_violation", check: ends("/choices/0/message/content")},
+		"a call":                            {stream: true, settings: wants, more: strictTool, a: one(alpha.asks(`{"x":`, "length")), trace: "A", classes: "contract_violation", ends: "contract_violation", check: ends("/choices/0/message/tool_calls/0/function/arguments")},
+		"whole all the same":                {stream: true, settings: wants, more: limited, a: one(alpha.cutOff(kept)), trace: "A", classes: "ok", text: kept, check: passes},
+		"a route that passes it on":         {stream: true, more: limited, a: one(alpha.cutOff(`{"x`)), trace: "A", classes: "ok", text: `{"x`, check: passes},
+		"a route that passes it on: a call": {stream: true, more: strictTool, a: one(alpha.asks(`{"x":`, "length")), trace: "A", classes: "contract_violation", ends: "contract_violation", check: ends("/choices/0/message/tool_calls/0/function/arguments")},
+		"before the commit":                 {stream: true, settings: wants, more: limited, a: []simulate.Reply{{Body: strings.Replace(alpha.plain(`{"x`).Body, `"stop"`, `"length"`, 1)}, alpha.pieces(kept)}, trace: "A A", classes: "contract_violation ok", text: kept},
+		"whole calls: can come back":        {stream: true, settings: wholeCalls, more: strictTool + `,"max_tokens":100`, a: []simulate.Reply{alpha.asks(`{"x":`, "length"), alpha.asks(kept, "tool_calls")}, trace: "A A", classes: "contract_violation ok"},
 		"whole calls: one that lacks what its schema demands": {stream: true, settings: wholeCalls, more: strictTool + `,"max_tokens":100`, a: []simulate.Reply{alpha.asks(``, "length"), alpha.asks(kept, "tool_calls")},
 			trace: "A A", classes: "contract_violation ok", check: func(t *testing.T, o outcome) { assert.Equal(t, []int64{100, 200}, o.limits()) }},
 		"whole calls: a route that passes it on": {stream: true, settings: settings{route: `"tool_deltas": "whole"`}, more: strictTool + `,"max_tokens":100`, a: one(alpha.asks(`{"x":`, "length")), b: one(beta.says("from B")),

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"spillway/internal/chat"
 	"spillway/internal/contract"
@@ -59,8 +61,16 @@ func (f *found) judge(a *chat.Answer) error {
 	return f.contract.Check(a)
 }
 
-// cutOff holds what an answer's token limit cut off to the contract, where the route wants that.
+// cutOff holds what an answer's token limit cut off to what it must be: a call to be readable, whatever the route, since a
+// client acts on it; and all of it to the contract, where the route wants that. The limit is the client's, and what it cuts
+// off no fault of the provider's.
 func (f *found) cutOff(a *chat.Answer) error {
+	for i := range a.Choices {
+		c := &a.Choices[i]
+		if at := slices.IndexFunc(c.Calls, func(c chat.ToolCall) bool { return !legible(&c) }); at >= 0 && c.Finish == chat.FinishLength {
+			return &contract.Violation{Kind: contract.Truncated, Pointer: fmt.Sprintf("/choices/%d/message/tool_calls/%d/function/arguments", c.Index, at)}
+		}
+	}
 	if !f.whole {
 		return nil
 	}
