@@ -107,18 +107,25 @@ func (r *reply) ended(err error) error {
 		return io.EOF
 	}
 	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
-		return r.p.fail(r.call, r.x.Broken(err, fault.PhasePostContent))
+		return r.p.fail(r.call, r.broken(err, fault.PhasePostContent))
 	}
 	return r.unusable(err)
 }
 
+// broken describes an answer that did not come whole, whose id may stand in what came of it.
+func (r *reply) broken(err error, phase fault.Phase) fault.Observation {
+	o := r.x.Broken(err, phase)
+	o.RequestID = r.info.RequestID
+	return o
+}
+
 // unusable is a 2xx that gave no answer; one that was ended by ourselves keeps its cause.
 func (r *reply) unusable(err error) *fault.Failure {
-	o := r.x.Broken(err, r.phase())
+	o := r.broken(err, r.phase())
 	if o.Local == fault.Broken {
 		o.Local = fault.NoAnswer
 	}
-	o.Status, o.RequestID, o.InStream = r.x.StatusCode, r.info.RequestID, true
+	o.InStream = true
 	return r.p.fail(r.call, o)
 }
 
@@ -181,8 +188,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 
 // cutPlain is a plain body that did not arrive whole: nothing of it has been used.
 func (r *reply) cutPlain(err error) *fault.Failure {
-	o := r.x.Broken(err, fault.PhaseHeaders)
-	o.Status, o.RequestID = r.x.StatusCode, r.info.RequestID
+	o := r.broken(err, fault.PhaseHeaders)
 	if errors.Is(err, sse.ErrTooLong) {
 		o.Local = fault.NoAnswer
 	}

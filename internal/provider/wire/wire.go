@@ -87,9 +87,11 @@ func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observati
 	return &Exchange{Response: resp, vendor: r.Vendor, ctx: ctx, trace: t}, nil
 }
 
-// Broken describes an error while the body was read. phase is how far the answer had come.
+// Broken describes an error while the body was read, of an answer that had its status by then. phase is how far it had come.
 func (x *Exchange) Broken(err error, phase fault.Phase) fault.Observation {
-	return x.trace.observe(x.ctx, err, phase)
+	o := x.trace.observe(x.ctx, err, phase)
+	o.Status, o.RequestID = x.StatusCode, x.RequestID()
+	return o
 }
 
 func (t *trace) hooks() *httptrace.ClientTrace {

@@ -183,7 +183,7 @@ func TestABodyThatBreaksOffIsReportedWhereItWas(t *testing.T) {
 	_, err := io.ReadAll(x.Body)
 	require.Error(t, err)
 	got := x.Broken(err, fault.PhasePostContent)
-	assert.Equal(t, fault.Observation{Local: fault.Broken, Phase: fault.PhasePostContent, Sent: true, Cause: err}, got)
+	assert.Equal(t, fault.Observation{Local: fault.Broken, Status: 200, Phase: fault.PhasePostContent, Sent: true, Cause: err}, got)
 	assert.EqualValues(t, 1, p.requests.Load())
 }
 

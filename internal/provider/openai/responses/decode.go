@@ -101,7 +101,7 @@ func (r *reply) unusable(err error) *fault.Failure {
 	if o.Local == fault.Broken {
 		o.Local = fault.NoAnswer
 	}
-	o.Status, o.RequestID, o.InStream = r.x.StatusCode, r.info.RequestID, true
+	o.InStream = true
 	return r.p.fail(r.call, o)
 }
 
@@ -320,7 +320,6 @@ func (r *reply) readPlain() (string, error) {
 // cutPlain is a plain body that did not arrive whole: nothing of it has been used.
 func (r *reply) cutPlain(err error) *fault.Failure {
 	o := r.x.Broken(err, fault.PhaseHeaders)
-	o.Status, o.RequestID = r.x.StatusCode, r.info.RequestID
 	if errors.Is(err, sse.ErrTooLong) {
 		o.Local = fault.NoAnswer
 	}
