@@ -278,7 +278,7 @@ func (g *Gateway) asFailure(err error) *fault.Failure {
 	if v, ok := errors.AsType[*contract.Violation](err); ok {
 		return breach(g.Policy, v)
 	}
-	return g.Policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePreContent, Sent: true, InStream: true, Cause: err})
+	return unusable(g.Policy, fault.PhasePreContent, err)
 }
 
 // turn describes the attempt for its limits.

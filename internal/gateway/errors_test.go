@@ -65,6 +65,12 @@ func TestWhichErrorIsShown(t *testing.T) {
 			status: 429, code: "provider_rate_limited", class: "rate_limited", provider: "beta",
 			check: attemptsAre("alpha/a-1 529 overloaded 1, alpha/a-1 null network 1, beta/b-9 200 bad_response 1, beta/b-9 429 rate_limited 1"),
 		},
+		"an answer that broke off, or cannot be read, keeps its status": {
+			settings: settings{route: `"commit": "complete"`}, a: []simulate.Reply{cut(alpha.role(), alpha.text("Hel")), body(`{"id":"x","choices":[]}`)}, b: twice(alpha.asks(`{"x":`, "tool_calls")),
+			trace: "A 200ms A B 200ms B", classes: "network bad_response bad_response bad_response",
+			status: 502, code: "provider_error", class: "bad_response", provider: "beta",
+			check: attemptsAre("alpha/a-1 200 network 1, alpha/a-1 200 bad_response 1, beta/b-9 200 bad_response 2"),
+		},
 		"a route that shows only the provider": {
 			settings: settings{route: `"expose": "provider"`}, a: twice(overloaded()), b: twice(unavailable()),
 			trace: "A 200ms A B 200ms B", classes: "overloaded overloaded server_error server_error",

@@ -108,6 +108,5 @@ func (f *found) breathe(ev *chat.Event, stall time.Duration) {
 
 // tooLarge makes errTooLarge a failure that no other candidate is tried for.
 func tooLarge(p *fault.Policy) *fault.Failure {
-	f := p.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true, Cause: errTooLarge})
-	return f
+	return unusable(p, fault.PhasePostContent, errTooLarge)
 }

@@ -87,7 +87,7 @@ func (f *found) beyond(ev *chat.Event) *fault.Failure {
 	if f.maxStream == 0 || f.relayed <= f.maxStream {
 		return nil
 	}
-	return f.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true, Cause: errStreamLimit})
+	return unusable(f.policy, fault.PhasePostContent, errStreamLimit)
 }
 
 // send sends one event. A client that is gone ends the upstream call.

@@ -141,8 +141,7 @@ func (w *wholeCalls) check(c *chat.ToolDelta, finish chat.FinishReason) error {
 	case cut && w.whole:
 		broken = w.contract.CheckTruncatedCall(c.Name, c.Arguments)
 	case unreadable:
-		return w.policy.Classify(fault.Observation{Local: fault.NoAnswer, Phase: fault.PhasePostContent, Sent: true, InStream: true,
-			Cause: errUnreadableCall})
+		return unusable(w.policy, fault.PhasePostContent, errUnreadableCall)
 	case claims(finish):
 		broken = w.contract.CheckCall(c.Name, c.Arguments)
 	}

@@ -25,6 +25,11 @@ func breach(p *fault.Policy, v error) *fault.Failure {
 	return p.Classify(fault.Observation{Local: fault.Breach, Status: 200, Phase: fault.PhasePostContent, Sent: true, InStream: true, Cause: v})
 }
 
+// unusable makes a 200 whose content does not hold together a failure.
+func unusable(p *fault.Policy, phase fault.Phase, cause error) *fault.Failure {
+	return p.Classify(fault.Observation{Local: fault.NoAnswer, Status: 200, Phase: phase, Sent: true, InStream: true, Cause: cause})
+}
+
 // broken tells the caller where an answer breaks the contract; empty for every other failure.
 func broken(f *fault.Failure) string {
 	if v, ok := errors.AsType[*contract.Violation](f); ok {
