@@ -133,6 +133,13 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // tells so by its status.
 func (f *Failure) Silence() bool { return f.Class == Timeout && (f.Local == Silent || f.silent) }
 
+// unread is OpenAI's word for an image that it could not read at its address
+// (https://platform.openai.com/docs/api-reference/responses-streaming, 2026-11-30).
+const unread = "failed_to_download_image"
+
+// Unread reports whether the provider could not read an image that the request names by address.
+func (f *Failure) Unread() bool { return f.Class == InvalidRequest && f.Code == unread }
+
 // Stale reports whether a kept-alive connection died before a single byte of an answer, which is normal after a
 // frozen environment thaws and says nothing of the provider.
 func (f *Failure) Stale() bool { return f.Local == Broken && f.Reused && f.Phase == PhaseSent }

@@ -84,7 +84,7 @@ func (g *Gateway) attempt(ctx context.Context, j *journey) (*found, *fault.Error
 			j.progress.Retries, j.progress.Replayed = 0, false
 			continue
 		}
-		d := g.decide(j, at, failure, opened)
+		d := g.decide(ctx, j, at, failure, opened)
 		fresh = false
 		switch d.Step {
 		case retry.Again:
@@ -154,10 +154,10 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 }
 
 // decide asks package retry what follows, and writes it down.
-func (g *Gateway) decide(j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
+func (g *Gateway) decide(ctx context.Context, j *journey, at int, failure *fault.Failure, opened bool) retry.Decision {
 	rule, share := g.Policy.Rule(failure.Class), g.Shares.Of(j.tenant())
 	d := retry.Decide(j.limits, j.progress, retry.Failed{Failure: failure, Rule: rule, Streaming: j.req.Stream, ReplayUnsafe: j.replayUnsafe(),
-		Opened: opened, Truncated: truncated(failure), Larger: j.larger(&j.candidates[at]) > 0, Final: errors.Is(failure, errTooLarge), NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
+		Opened: opened, Truncated: truncated(failure), Larger: j.larger(&j.candidates[at]) > 0, Inlined: g.inline(ctx, j, failure), Final: errors.Is(failure, errTooLarge), NoRetries: share.NoRetries(), NoShare: share.NoMoves()}, j.ahead(at), time.Now(), j.soft, g.Random())
 	g.write(j, &j.candidates[at], failure, d)
 	return d
 }

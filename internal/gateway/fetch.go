@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,6 +84,22 @@ func (g *Gateway) fetchFor(ctx context.Context, j *journey, cand *candidate) (en
 	return nil, true
 }
 
+// inline reads the images that a provider could not read at their addresses, for one more call that holds them. It reports
+// whether that call is another one than the call that failed.
+func (g *Gateway) inline(ctx context.Context, j *journey, f *fault.Failure) bool {
+	if g.Fetcher == nil || !f.Unread() {
+		return false
+	}
+	images := slices.DeleteFunc(j.named(), func(r remote) bool { return r.kind != chat.ImagePart || j.fetched.has(r) })
+	if len(images) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, j.soft, fault.OutOfTime)
+	defer cancel()
+	j.fetched.read(ctx, g.Fetcher, images)
+	return !slices.ContainsFunc(images, func(r remote) bool { return !j.fetched.has(r) })
+}
+
 // notFetched is why a request's content is not there. Its text is fit for the caller.
 type notFetched struct{ why error }
 
@@ -91,11 +108,16 @@ func (e *notFetched) Error() string {
 }
 
 // wanted are the addresses in a request that a channel's provider does not read: none, for most.
-func (j *journey) wanted(ch *catalog.Channel) (all []remote) {
+func (j *journey) wanted(ch *catalog.Channel) []remote {
+	return slices.DeleteFunc(j.named(), func(r remote) bool { return j.reads(ch, r.kind, r.address) })
+}
+
+// named are the addresses in a request.
+func (j *journey) named() (all []remote) {
 	for m := range j.req.Messages {
 		for i := range j.req.Messages[m].Parts {
 			p := &j.req.Messages[m].Parts[i]
-			if member, address := p.Remote(); address != "" && !j.reads(ch, p.Kind, address) {
+			if member, address := p.Remote(); address != "" {
 				all = append(all, remote{p.Kind, fmt.Sprintf("messages[%d].content[%d].%s", m, i, member), address})
 			}
 		}
@@ -141,6 +163,12 @@ func (f *fetched) read(ctx context.Context, by Fetcher, wanted []remote) {
 	wait.Wait()
 }
 
+// has reports whether the content of an address is there.
+func (f *fetched) has(r remote) bool {
+	_, there := f.contents[r.address]
+	return there
+}
+
 // missing are the addresses to be read; none where one is refused already, or where they are too many.
 func (f *fetched) missing(by Fetcher, wanted []remote) (todo []remote) {
 	if f.contents == nil {
@@ -148,9 +176,8 @@ func (f *fetched) missing(by Fetcher, wanted []remote) (todo []remote) {
 	}
 	seen := map[string]bool{}
 	for _, r := range wanted {
-		_, known := f.contents[r.address]
 		switch {
-		case known || seen[r.address]:
+		case f.has(r) || seen[r.address]:
 			continue
 		case by == nil:
 			f.refused[r.address] = errNobody

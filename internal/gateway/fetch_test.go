@@ -204,6 +204,51 @@ func TestWhatAProviderDoesNotReadIsFetched(t *testing.T) {
 	}
 }
 
+// TestWhatAProviderCouldNotReadIsSentToIt is reference/providers.md §1.1: OpenAI's failed_to_download_image is worth one more
+// call, with the image in it.
+func TestWhatAProviderCouldNotReadIsSentToIt(t *testing.T) {
+	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(png))
+	unread := with(fails(400, "invalid_request_error", "failed_to_download_image"), "x-should-retry", "false")
+	refused := func(r row) row {
+		r.classes = strings.TrimSpace(strings.Repeat("invalid_request ", len(r.a)))
+		r.status, r.code, r.class, r.provider, r.quotes = 502, "provider_error", "invalid_request", "alpha", true
+		return r
+	}
+	pair := settings{pictures: &pictures{}}
+	none := settings{pictures: &pictures{}, route: `"max_retries": 0`}
+	for name, tt := range map[string]struct {
+		row
+		last string // the image of the last call
+		got  int    // how many were fetched
+	}{
+		"once more, with the image in it":         {row{settings: pair, whole: showing(cat), a: []simulate.Reply{unread, alpha.says("a cat")}, trace: "A A", classes: "invalid_request ok", text: "a cat"}, image, 1},
+		"no third time":                           {refused(row{settings: pair, whole: showing(cat), a: twice(unread), trace: "A A"}), image, 1},
+		"not what cannot be fetched":              {refused(row{settings: pair, whole: showing(inside), a: one(unread), trace: "A"}), inside, 0},
+		"not what one of them is, that cannot be": {refused(row{settings: pair, whole: showing(gallery + "/page"), a: one(unread), trace: "A"}), gallery + "/page", 1},
+		"not what stood in the request":           {refused(row{settings: pair, whole: showing(image), a: one(unread), trace: "A"}), image, 0},
+		"not what the gateway had fetched":        {refused(row{settings: blind(pair, "a"), whole: showing(cat), a: one(unread), trace: "A"}), image, 1},
+		"not on a route that allows no retries":   {refused(row{settings: none, whole: showing(cat), a: one(unread), trace: "A"}), cat, 1},
+		"not by a gateway that fetches nothing":   {refused(row{whole: showing(cat), a: one(unread), trace: "A"}), cat, 0},
+		"not for another mistake":                 {refused(row{settings: pair, whole: showing(cat), a: one(fails(400, "invalid_request_error", "invalid_image")), trace: "A"}), cat, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.settings.pictures != nil {
+				tt.settings.pictures = &pictures{}
+			}
+			tt.check = func(t *testing.T, o outcome) {
+				assert.Equal(t, tt.last, gjson.Get(o.calls[len(o.calls)-1].body, "messages.0.content.1.image_url.url").Str)
+				if p := tt.settings.pictures; p != nil {
+					assert.Len(t, p.got, tt.got)
+				}
+				if len(o.calls) > 1 {
+					assert.Equal(t, "inlined_content", o.of("provider_decision")[0].Reason)
+				}
+			}
+			run(t, map[string]row{"": tt.row})
+		})
+	}
+}
+
 // classesOf are those of calls whose last one answers: the others were unavailable.
 func classesOf(trace string) string {
 	n := len(strings.Fields(strings.ReplaceAll(trace, "200ms ", "")))

@@ -130,6 +130,7 @@ const (
 	NoLargerContext Reason = "no_larger_context"
 	RegenerateOnce  Reason = "regenerate_once"
 	LargerLimit     Reason = "larger_limit"
+	InlinedContent  Reason = "inlined_content"
 	NoLargerLimit   Reason = "no_larger_limit"
 	RouteFallsBack  Reason = "route_falls_back"
 	RouteForbids    Reason = "route_forbids_fallback"
@@ -169,6 +170,8 @@ type Failed struct {
 	// Truncated says that the answer was cut off by its output limit, Larger that the candidate can be given a larger one.
 	// A call under the same limit would end alike.
 	Truncated, Larger bool
+	// Inlined says that the next call holds the content itself that the provider could not read at its address.
+	Inlined bool
 	// Final says that no candidate can repair it for this request, whatever the class says.
 	Final bool
 	// NoRetries and NoShare say that the route's bucket for retries, or for moves to a fallback, is empty.
@@ -241,7 +244,7 @@ func Decide(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time
 
 // failFast ends the chain, unless the route or the provider says otherwise.
 func failFast(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time, random float64) Decision {
-	if l.Retries[f.Class] > 0 || f.insisted() {
+	if l.Retries[f.Class] > 0 || f.insisted() || f.Inlined {
 		if d := again(l, p, f, ahead, now, deadline, random); d.Step == Again {
 			return d
 		}
@@ -267,7 +270,7 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 		others += ahead.Credentials
 	}
 	switch {
-	case f.ShouldRetry != nil && !*f.ShouldRetry:
+	case f.ShouldRetry != nil && !*f.ShouldRetry && !f.Inlined: // it speaks of the same request
 		return no(ProviderSaysNo)
 	case f.Opened:
 		return no(CircuitOpened)
@@ -291,13 +294,15 @@ func again(l Limits, p Progress, f Failed, ahead Ahead, now, deadline time.Time,
 		}
 		wait, reason = AfterHint(f.Hint.Wait, random), Hinted
 	}
-	if f.Silence() || f.Class == fault.ContractViolation {
+	if f.Silence() || f.Class == fault.ContractViolation || f.Inlined {
 		wait = 0 // the time has passed already, or nothing is overloaded
 	}
 	if deadline.Sub(now)-wait < l.MinUseful {
 		return no(NoTime)
 	}
 	switch {
+	case f.Inlined:
+		reason = InlinedContent
 	case f.Truncated:
 		reason = LargerLimit
 	case f.Class == fault.ContractViolation:

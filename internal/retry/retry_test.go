@@ -61,6 +61,7 @@ var (
 func streaming(f *retry.Failed)    { f.Streaming = true }
 func replayUnsafe(f *retry.Failed) { f.ReplayUnsafe = true }
 func truncated(f *retry.Failed)    { f.Truncated = true }
+func inlined(f *retry.Failed)      { f.Inlined = true }
 func larger(f *retry.Failed)       { f.Truncated, f.Larger = true, true }
 
 // The situations: the first call of the first of three candidates, and so on.
@@ -140,20 +141,24 @@ func TestDecide(t *testing.T) {
 		"the useful time itself is enough":      {failed(status(400)), first, three, time.Second, end(retry.FailFast)},
 
 		// x-should-retry.
-		"the provider says no (B11 k)":         {failed(asked(status(503), &no)), first, three, plenty, next(retry.ProviderSaysNo)},
-		"the provider says no, alone":          {failed(asked(status(503), &no)), first, alone, plenty, end(retry.ProviderSaysNo)},
-		"the provider says yes to a 503":       {failed(asked(status(529), &yes)), first, three, plenty, again(backoff, retry.Transient)},
-		"yes is no more than one retry":        {failed(asked(status(529), &yes)), retried, three, plenty, next(retry.RetriesUsed)},
-		"yes to what nobody knows":             {failed(asked(status(302), &yes)), first, three, plenty, again(backoff, retry.Transient)},
-		"yes to what nobody knows, once":       {failed(asked(status(302), &yes)), retried, three, plenty, end(retry.FailFast)},
-		"yes to a 404":                         {failed(asked(status(404), &yes)), first, three, plenty, again(backoff, retry.Transient)},
-		"yes to a 404 with its code":           {failed(asked(code(404, "model_not_found"), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not override 401 (B11 l)":    {failed(asked(status(401), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not override 402":            {failed(asked(status(402), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not override 400":            {failed(asked(status(400), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not override a refusal":      {failed(asked(code(400, "content_policy_violation"), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not override money in a 429": {failed(asked(code(429, "insufficient_quota"), &yes)), first, three, plenty, end(retry.FailFast)},
-		"yes does not repeat what cannot fit":  {failed(asked(code(400, "context_length_exceeded"), &yes)), first, alone, plenty, end(retry.NoLargerContext)},
+		"the provider says no (B11 k)":                  {failed(asked(status(503), &no)), first, three, plenty, next(retry.ProviderSaysNo)},
+		"the provider says no, alone":                   {failed(asked(status(503), &no)), first, alone, plenty, end(retry.ProviderSaysNo)},
+		"the provider says yes to a 503":                {failed(asked(status(529), &yes)), first, three, plenty, again(backoff, retry.Transient)},
+		"yes is no more than one retry":                 {failed(asked(status(529), &yes)), retried, three, plenty, next(retry.RetriesUsed)},
+		"yes to what nobody knows":                      {failed(asked(status(302), &yes)), first, three, plenty, again(backoff, retry.Transient)},
+		"yes to what nobody knows, once":                {failed(asked(status(302), &yes)), retried, three, plenty, end(retry.FailFast)},
+		"yes to a 404":                                  {failed(asked(status(404), &yes)), first, three, plenty, again(backoff, retry.Transient)},
+		"yes to a 404 with its code":                    {failed(asked(code(404, "model_not_found"), &yes)), first, three, plenty, end(retry.FailFast)},
+		"yes does not override 401 (B11 l)":             {failed(asked(status(401), &yes)), first, three, plenty, end(retry.FailFast)},
+		"yes does not override 402":                     {failed(asked(status(402), &yes)), first, three, plenty, end(retry.FailFast)},
+		"what could not be read is sent, at once":       {failed(status(400), inlined), first, three, plenty, again(0, retry.InlinedContent)},
+		"no means the request as it was":                {failed(asked(status(400), &no), inlined), first, alone, plenty, again(0, retry.InlinedContent)},
+		"what could not be read is sent once":           {failed(status(400), inlined), retried, three, plenty, end(retry.FailFast)},
+		"what could not be read is no way past the cap": {failed(status(400), inlined), retry.Progress{Attempts: 4}, alone, plenty, end(retry.AttemptsUsed)},
+		"yes does not override 400":                     {failed(asked(status(400), &yes)), first, three, plenty, end(retry.FailFast)},
+		"yes does not override a refusal":               {failed(asked(code(400, "content_policy_violation"), &yes)), first, three, plenty, end(retry.FailFast)},
+		"yes does not override money in a 429":          {failed(asked(code(429, "insufficient_quota"), &yes)), first, three, plenty, end(retry.FailFast)},
+		"yes does not repeat what cannot fit":           {failed(asked(code(400, "context_length_exceeded"), &yes)), first, alone, plenty, end(retry.NoLargerContext)},
 
 		// Silence.
 		"a silent provider is left":                {failed(silent), first, three, plenty, next(retry.SilentProvider)},
