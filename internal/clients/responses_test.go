@@ -54,7 +54,7 @@ func responsesAgain(ctx context.Context, url, _ string, body []byte, stream bool
 // and a function that must be called.
 func tellApart(p *responses.ResponseNewParams, body gjson.Result) error {
 	for i, item := range body.Get("input").Array() {
-		if item.Get("role").Str == "assistant" {
+		if item.Get("role").Str == "assistant" && item.Get("content").IsArray() {
 			p.Input.OfInputItemList[i] = responses.ResponseInputItemUnionParam{OfOutputMessage: new(responses.ResponseOutputMessageParam)}
 			if err := json.Unmarshal([]byte(item.Raw), p.Input.OfInputItemList[i].OfOutputMessage); err != nil {
 				return err
@@ -68,7 +68,7 @@ func tellApart(p *responses.ResponseNewParams, body gjson.Result) error {
 	return nil
 }
 
-// responsesWritten writes a body in the SDK's way. What the model said before has an id, a status and annotations there. The API
+// responsesWritten writes a body in the SDK's way. What the model said before, where it is no plain string, has an id, a status and annotations there. The API
 // takes it without them from a conversation that it has not kept (reference/providers.md §3.2, 2026-11-30); servers that check
 // requests by the SDK's types do not (https://github.com/langchain-ai/langchain/pull/32557).
 func responsesWritten(body []byte) ([]byte, error) {
@@ -77,9 +77,10 @@ func responsesWritten(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	for i, item := range all["input"].([]any) {
-		if item := item.(object); item["role"] == "assistant" {
+		item := item.(object)
+		if parts, inParts := item["content"].([]any); inParts && item["role"] == "assistant" {
 			item["id"], item["status"] = "msg_"+strconv.Itoa(i), "completed"
-			for _, part := range item["content"].([]any) {
+			for _, part := range parts {
 				part.(object)["annotations"] = []any{}
 			}
 		}
