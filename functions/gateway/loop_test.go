@@ -306,6 +306,9 @@ func checkResponses(t *testing.T, body gjson.Result) (proofs []string) {
 		switch kind {
 		case "message":
 			only(t, it, "type", "role", "content")
+			if content := it.Get("content"); it.Get("role").Str == "assistant" && content.Type == gjson.String {
+				continue // the simple form: output_text outside an item of the model's own is refused by strict servers
+			}
 			for _, c := range it.Get("content").Array() {
 				assert.Equal(t, map[string]string{"user": "input_text", "assistant": "output_text"}[it.Get("role").Str], c.Get("type").Str, it.Raw)
 			}
