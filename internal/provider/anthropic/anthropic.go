@@ -13,7 +13,6 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
 
 const (
@@ -50,12 +49,7 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if failure != nil {
 		return nil, failure
 	}
-	r := &reply{p: p, call: c, x: x, answerTool: out.answerTool,
-		info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: out.dropped}}
-	if x.Streams(c.Stream) {
-		r.stream = sse.NewReader(x.Body, p.MaxEvent)
-	}
-	return r, nil
+	return &reply{Reply: wire.NewReply(x, c, p.Policy, out.dropped, wire.Stream{Max: p.MaxEvent}), answerTool: out.answerTool}, nil
 }
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {

@@ -1,37 +1,22 @@
 package anthropic
 
 import (
-	"bytes"
-	"errors"
+	"cmp"
 	"io"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"spillway/internal/chat"
 	"spillway/internal/fault"
-	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
-)
-
-const (
-	// maxPlain is the largest plain answer that is read, in bytes.
-	maxPlain = 32 << 20
-	// drainFor bounds the wait for the last bytes of an answer that is already complete, so that its connection can be kept.
-	drainFor = 100 * time.Millisecond
 )
 
 // reply decodes one answer: an event stream, or one plain body.
 type reply struct {
-	p    *Provider
-	call provider.Call
-	x    *wire.Exchange
-	info provider.Info
+	wire.Reply
 	// answerTool is the tool whose input is the answer; empty: none.
 	answerTool string
 
-	stream *sse.Reader // nil: a plain body
 	event  chat.Event
 	delta  chat.Delta
 	usage  usage
@@ -41,93 +26,27 @@ type reply struct {
 	model   chat.ServedModel
 	reason  string // the stop_reason, once it has come
 	refusal string // what a refusal says of itself
-
-	content bool // something that a user would see has been decoded
-	done    bool // message_stop, or the end of a plain body, has been read
-	spent   bool // the body has been read to its end
-	closed  bool
-}
-
-func (r *reply) Info() provider.Info { return r.info }
-
-// Close releases the connection. A complete answer's last bytes are read for a moment first.
-func (r *reply) Close() {
-	if r.closed {
-		return
-	}
-	r.closed = true
-	if r.done && !r.spent && r.stream != nil {
-		stop := time.AfterFunc(drainFor, func() { _ = r.x.Body.Close() })
-		for _, err := r.stream.Next(); err == nil; _, err = r.stream.Next() {
-			continue
-		}
-		stop.Stop()
-	}
-	_ = r.x.Body.Close()
 }
 
 // Next returns the next event. Frames that say nothing, such as a ping or the begin of an empty block, make none.
 func (r *reply) Next() (*chat.Event, error) {
-	if r.stream == nil {
+	if !r.Streamed() {
 		return r.nextPlain()
 	}
-	for !r.done {
-		frame, err := r.stream.Next()
+	for !r.Done {
+		text, err := r.Frame()
 		if err != nil {
-			r.spent = true
-			return nil, r.ended(err)
+			return nil, r.Cut(err) // without message_stop
 		}
-		ev, err := r.frame(string(bytes.TrimSpace(frame.Data)))
-		if ev != nil || err != nil {
-			return ev, err
+		r.begin()
+		if err := r.read(gjson.Parse(text)); err != nil {
+			return nil, err
+		}
+		if ev := r.finished(); ev != nil {
+			return ev, nil
 		}
 	}
 	return nil, io.EOF
-}
-
-// ended is a stream that ends without message_stop.
-func (r *reply) ended(err error) *fault.Failure {
-	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
-		return r.p.fail(r.call, r.x.Broken(err, fault.PhasePostContent))
-	}
-	return r.unusable(err)
-}
-
-// unusable is a 2xx that gave no answer; one that was ended by ourselves keeps its cause.
-func (r *reply) unusable(err error) *fault.Failure {
-	o := r.x.Broken(err, r.phase())
-	if o.Local == fault.Broken {
-		o.Local = fault.NoAnswer
-	}
-	o.InStream = true
-	return r.p.fail(r.call, o)
-}
-
-func (r *reply) phase() fault.Phase {
-	if r.content {
-		return fault.PhasePostContent
-	}
-	return fault.PhasePreContent
-}
-
-var errMalformed = errors.New("a frame of the stream is not JSON")
-
-// frame decodes one frame. A nil event without an error is a frame to pass over.
-func (r *reply) frame(data string) (*chat.Event, error) {
-	if data == "" {
-		return nil, nil
-	}
-	if !wire.Valid(data) {
-		if r.info.Malformed++; r.info.Malformed > 1 {
-			return nil, r.unusable(errMalformed)
-		}
-		return nil, nil
-	}
-	r.begin()
-	if err := r.read(gjson.Parse(data)); err != nil {
-		return nil, err
-	}
-	return r.finished(), nil
 }
 
 // begin begins an event.
@@ -146,14 +65,14 @@ func (r *reply) finished() *chat.Event {
 		return nil
 	}
 	r.event.ID, r.event.Model = r.id, r.model
-	r.content = r.content || r.event.Content()
+	r.Content = r.Content || r.event.Content()
 	return &r.event
 }
 
 // read reads a frame into the event.
 func (r *reply) read(f gjson.Result) error {
 	switch kind := f.Get("type").Str; {
-	case kind == "error" || isError(f.Get("error")):
+	case kind == "error" || wire.IsError(f.Get("error")):
 		return r.failed(f)
 	case kind == "message_start":
 		r.head(f.Get("message"))
@@ -171,7 +90,7 @@ func (r *reply) read(f gjson.Result) error {
 		return r.finish()
 	}
 	if r.blocks.beyond {
-		return r.unusable(errors.New("the answer has too many tool calls, or too long ones"))
+		return r.Unusable("the answer has too many tool calls, or too long ones")
 	}
 	return nil
 }
@@ -203,9 +122,9 @@ func (r *reply) finish() error {
 	finish, known := stopReasons[r.reason]
 	switch {
 	case r.reason == "":
-		return r.unusable(errors.New("the answer ended without a stop reason"))
-	case !known && !r.content && d.Text == "" && len(d.Tools) == 0:
-		return r.unusable(errors.New("the answer ended with a word that nobody knows"))
+		return r.Unusable("the answer ended without a stop reason")
+	case !known && !r.Content && d.Text == "" && len(d.Tools) == 0:
+		return r.Unusable("the answer ended with a word that nobody knows")
 	case !known, finish == chat.FinishToolCalls, finish == chat.FinishStop:
 		finish = chat.FinishStop
 		if r.blocks.calls > 0 {
@@ -221,12 +140,8 @@ func (r *reply) finish() error {
 		told := r.usage.told
 		r.event.Usage = &told // these words come after the count, and cost nothing
 	}
-	r.done = true
+	r.Done = true
 	return nil
-}
-
-func isError(v gjson.Result) bool {
-	return v.IsObject() || (v.Type == gjson.String && v.Str != "")
 }
 
 // statuses are those that the types of errors inside a stream stand for (reference/providers.md §1.2, 2026-11-30).
@@ -241,42 +156,27 @@ func (r *reply) failed(f gjson.Result) *fault.Failure {
 	if len(f.Raw) <= fault.MaxErrorBody {
 		env, parsed = fault.ParseEnvelope(f.Raw)
 	}
-	o := r.x.Answered()
-	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), parsed, true, r.info.RequestID
-	o.Read(env, r.x.Header.Get, time.Now())
-	switch status := statuses[env.Type]; {
-	case status != 0:
-		o.Status = status
-	case env.Status != 0:
-		o.Status = env.Status
-	}
-	return r.p.fail(r.call, o)
+	env.Status = cmp.Or(statuses[env.Type], env.Status)
+	return r.Failed(env, parsed)
 }
 
 // nextPlain decodes a plain body as one event, and then its end.
 func (r *reply) nextPlain() (*chat.Event, error) {
-	if r.done {
-		return nil, io.EOF
-	}
-	body, err := r.readPlain()
+	body, err := r.Plain()
 	if err != nil {
-		return nil, r.cutPlain(err)
-	}
-	if !wire.Valid(body) {
-		return nil, r.unusable(errors.New("the body is not JSON"))
+		return nil, err
 	}
 	root := gjson.Parse(body)
 	switch content := root.Get("content"); {
-	case root.Get("type").Str == "error" || isError(root.Get("error")):
+	case root.Get("type").Str == "error" || wire.IsError(root.Get("error")):
 		return nil, r.failed(root)
 	case !content.IsArray():
-		return nil, r.unusable(errors.New("the body is no message"))
+		return nil, r.Unusable("the body is no message")
 	}
 	if err := r.readMessage(root); err != nil {
 		return nil, err
 	}
-	ev := r.finished()
-	return ev, nil
+	return r.finished(), nil
 }
 
 // readMessage reads a plain message as the stream of its blocks.
@@ -291,31 +191,10 @@ func (r *reply) readMessage(m gjson.Result) error {
 		return !r.blocks.beyond
 	})
 	if r.blocks.beyond {
-		return r.unusable(errors.New("the answer has too many tool calls, or too long ones"))
+		return r.Unusable("the answer has too many tool calls, or too long ones")
 	}
 	r.readStop(m)
 	return r.finish()
-}
-
-// readPlain reads a whole plain body.
-func (r *reply) readPlain() (string, error) {
-	body, err := io.ReadAll(io.LimitReader(r.x.Body, maxPlain+1))
-	if err != nil {
-		return "", err
-	}
-	if len(body) > maxPlain {
-		return "", sse.ErrTooLong
-	}
-	return string(body), nil
-}
-
-// cutPlain is a plain body that did not arrive whole: nothing of it has been used.
-func (r *reply) cutPlain(err error) *fault.Failure {
-	o := r.x.Broken(err, fault.PhaseHeaders)
-	if errors.Is(err, sse.ErrTooLong) {
-		o.Local = fault.NoAnswer
-	}
-	return r.p.fail(r.call, o)
 }
 
 // usage adds up what the frames of an answer count. The counts of a stream are cumulative and may come twice.

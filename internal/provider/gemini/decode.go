@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -13,9 +12,7 @@ import (
 
 	"spillway/internal/chat"
 	"spillway/internal/fault"
-	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
 
 const (
@@ -29,18 +26,14 @@ const (
 // reply decodes one answer: an event stream, or one plain body. Gemini names a finish reason in any frame, at times in each
 // of them, and has no terminal frame: the end of the answer is the end of the stream, and the finish reason comes out there.
 type reply struct {
-	p    *Provider
-	call provider.Call
-	x    *wire.Exchange
-	info provider.Info
+	wire.Reply
+	newID func() string // nil: call_ and 26 random characters
 
-	stream *sse.Reader // nil: a plain body
-	event  chat.Event
-	delta  chat.Delta // of the event: Gemini gives one choice
-	usage  chat.Usage
-	ids    map[string]bool
+	event chat.Event
+	delta chat.Delta // of the event: Gemini gives one choice
+	usage chat.Usage
+	ids   map[string]bool
 
-	content  bool // something that a user would see has been decoded
 	parts    bool // the answer has words, be they empty
 	calls    int
 	native   string // the last finish reason; empty: none yet
@@ -50,56 +43,45 @@ type reply struct {
 
 	grace   *time.Timer // ends the wait for the end of the stream
 	expired atomic.Bool // it did
-	done    bool        // the finish reason has been handed out
-	closed  bool
 }
-
-func (r *reply) Info() provider.Info { return r.info }
 
 // Close releases the connection.
 func (r *reply) Close() {
-	if r.closed {
-		return
-	}
-	r.closed = true
 	if r.grace != nil {
 		r.grace.Stop()
 	}
-	_ = r.x.Body.Close()
+	r.Reply.Close()
 }
 
 // Next returns the next event.
 func (r *reply) Next() (*chat.Event, error) {
 	switch {
-	case r.done:
+	case r.Done:
 		return nil, io.EOF
-	case r.stream == nil:
+	case !r.Streamed():
 		return r.nextPlain()
 	}
-	for {
-		frame, err := r.stream.Next()
-		if err != nil {
-			return r.ended(err)
-		}
-		ev, failure := r.frame(bytes.TrimSpace(frame.Data))
-		if failure != nil {
-			return nil, failure
-		}
-		r.awaitEnd()
-		if ev != nil {
-			return ev, nil
-		}
+	text, err := r.Frame()
+	if err != nil {
+		return r.ended(err)
 	}
+	r.begin()
+	if f := r.read(gjson.Parse(text)); f != nil {
+		return nil, f
+	}
+	r.Content = r.Content || says(&r.delta)
+	r.awaitEnd()
+	return r.filled(), nil
 }
 
-// awaitEnd bounds the wait for the end of a stream from its last frame with a finish reason on.
+// awaitEnd bounds the wait for the end of a stream, which begins with the last frame that says anything.
 func (r *reply) awaitEnd() {
 	switch {
 	case !r.finished():
 	case r.grace == nil:
 		r.grace = time.AfterFunc(endWait, func() {
 			r.expired.Store(true)
-			_ = r.x.Body.Close()
+			_ = r.Exchange.Body.Close()
 		})
 	default:
 		r.grace.Reset(endWait)
@@ -111,50 +93,22 @@ func (r *reply) finished() bool { return r.native != "" || r.blocked }
 // ended judges the end of a stream: with a finish reason the answer is whole. A stream that was cut is not, although it has
 // one: where each frame carries it, it says nothing of the rest.
 func (r *reply) ended(err error) (*chat.Event, error) {
-	switch {
-	case r.finished() && (errors.Is(err, io.EOF) || r.expired.Load()):
+	if r.finished() && (errors.Is(err, io.EOF) || r.expired.Load()) {
 		return r.end()
-	case r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong):
-		return nil, r.p.fail(r.call, r.broken(err, fault.PhasePostContent))
-	default:
-		return nil, r.unusable(err)
 	}
+	return nil, r.Cut(err)
 }
 
 // end hands out the finish reason.
 func (r *reply) end() (*chat.Event, error) {
 	reason := r.finish()
 	if reason == "" {
-		return nil, r.unusable(errors.New("the answer ended with nothing in it"))
+		return nil, r.Unusable("the answer ended with nothing in it")
 	}
-	r.done = true
+	r.Done = true
 	r.begin()
 	r.delta.Finish, r.delta.Native = reason, r.native
 	return r.filled(), nil
-}
-
-// broken describes an answer that did not come whole, whose id may stand in what came of it.
-func (r *reply) broken(err error, phase fault.Phase) fault.Observation {
-	o := r.x.Broken(err, phase)
-	o.RequestID = r.info.RequestID
-	return o
-}
-
-// unusable is a 2xx that gave no answer; one that was ended by ourselves keeps its cause.
-func (r *reply) unusable(err error) *fault.Failure {
-	o := r.broken(err, r.phase())
-	if o.Local == fault.Broken {
-		o.Local = fault.NoAnswer
-	}
-	o.InStream = true
-	return r.p.fail(r.call, o)
-}
-
-func (r *reply) phase() fault.Phase {
-	if r.content && r.stream != nil { // of a plain body nothing has been used
-		return fault.PhasePostContent
-	}
-	return fault.PhasePreContent
 }
 
 // begin empties the event for what comes next.
@@ -177,34 +131,11 @@ func (r *reply) filled() *chat.Event {
 // says reports whether a delta holds anything that a user would see.
 func says(d *chat.Delta) bool { return d.Text != "" || d.Reasoning != "" || len(d.Tools) > 0 }
 
-// frame decodes one frame. A nil event without an error is a frame to pass over.
-func (r *reply) frame(data []byte) (*chat.Event, *fault.Failure) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	text := string(data)
-	if !wire.Valid(text) {
-		if r.info.Malformed++; r.info.Malformed > 1 {
-			return nil, r.unusable(errors.New("a frame of the stream is not JSON"))
-		}
-		return nil, nil
-	}
-	r.begin()
-	if f := r.read(gjson.Parse(text)); f != nil {
-		return nil, f
-	}
-	r.content = r.content || says(&r.delta)
-	return r.filled(), nil
-}
-
 // nextPlain decodes a plain body as one event. A list of frames is what a stream is without alt=sse.
 func (r *reply) nextPlain() (*chat.Event, error) {
-	body, err := r.readPlain()
+	body, err := r.Plain()
 	if err != nil {
-		return nil, r.cutPlain(err)
-	}
-	if !wire.Valid(body) {
-		return nil, r.unusable(errors.New("the body is not JSON"))
+		return nil, err
 	}
 	r.begin()
 	root := gjson.Parse(body)
@@ -217,24 +148,15 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 			return nil, f
 		}
 	}
-	r.content = says(&r.delta)
+	r.Content = says(&r.delta)
 	reason := r.finish()
 	if !r.finished() || reason == "" {
-		return nil, r.unusable(errors.New("the body has no candidate, or one without an end or anything in it"))
+		return nil, r.Unusable("the body has no candidate, or one without an end or anything in it")
 	}
-	r.done = true
+	r.Done = true
 	r.event.Whole = true
 	r.delta.Finish, r.delta.Native = reason, r.native
 	return r.filled(), nil
-}
-
-// cutPlain is a plain body that did not arrive whole: nothing of it has been used.
-func (r *reply) cutPlain(err error) *fault.Failure {
-	o := r.broken(err, fault.PhaseHeaders)
-	if errors.Is(err, sse.ErrTooLong) {
-		o.Local = fault.NoAnswer
-	}
-	return r.p.fail(r.call, o)
 }
 
 // read adds a frame to the event. It fails when the provider says that it failed.
@@ -244,9 +166,8 @@ func (r *reply) read(root gjson.Result) *fault.Failure {
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "responseId":
-			if r.event.ID = value.String(); r.info.RequestID == "" {
-				r.info.RequestID = r.event.ID
-			}
+			r.event.ID = value.String()
+			r.Identify(r.event.ID)
 		case "modelVersion":
 			r.event.Model = chat.ServedModel(value.String())
 		case "error":
@@ -266,13 +187,13 @@ func (r *reply) read(root gjson.Result) *fault.Failure {
 		return true
 	})
 	if env, parsed := errorIn(root, failed, answers); parsed || failed.IsObject() {
-		return r.failed(env, parsed)
+		return r.Failed(env, parsed)
 	}
 	switch {
 	case failedFinish[r.native]:
-		return r.failed(fault.Envelope{Code: r.native}, true)
+		return r.Failed(fault.Envelope{Code: r.native}, true)
 	case r.beyond:
-		return r.unusable(errors.New("the answer has too many tool calls, or too long ones"))
+		return r.Unusable("the answer has too many tool calls, or too long ones")
 	}
 	return nil
 }
@@ -289,17 +210,6 @@ func errorIn(root, member gjson.Result, answers bool) (env fault.Envelope, parse
 	default:
 		return env, false
 	}
-}
-
-// failed classifies an error inside a 200.
-func (r *reply) failed(env fault.Envelope, parsed bool) *fault.Failure {
-	o := r.x.Answered()
-	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), parsed, true, r.info.RequestID
-	o.Read(env, r.x.Header.Get, time.Now())
-	if env.Status != 0 {
-		o.Status = env.Status
-	}
-	return r.p.fail(r.call, o)
 }
 
 func (r *reply) readCandidate(c gjson.Result) {
@@ -365,15 +275,15 @@ func (r *reply) callID(given string) string {
 	}
 	id := given
 	for id == "" || r.ids[id] {
-		id = r.newID()
+		id = r.madeID()
 	}
 	r.ids[id] = true
 	return id
 }
 
-func (r *reply) newID() string {
-	if r.p.NewID != nil {
-		return r.p.NewID()
+func (r *reply) madeID() string {
+	if r.newID != nil {
+		return r.newID()
 	}
 	return "call_" + rand.Text()
 }

@@ -284,6 +284,22 @@ func TestAConnectionIsKeptAfterAWholeAnswer(t *testing.T) {
 	}
 }
 
+// babbling is a provider that sends a part of its answer and then, every second, a frame without data.
+func babbling(part string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for said := part; r.Context().Err() == nil; said = "data:\n\n" {
+			_, _ = io.WriteString(w, said)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
 // stuck is a provider that sends a part of its answer and then nothing until the call ends.
 func stuck(part string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -349,14 +365,18 @@ func failureOf(t *testing.T, ctx context.Context, p *gemini.Provider, events int
 // The end of the stream is the only sign that an answer is whole, but a provider that keeps the connection open after its
 // finish reason is not waited for.
 func TestTheEndIsNotWaitedForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := counting(conversation.Serve(t, stuck(frame(`{"text":"a"}`, "STOP"))))
-		began := time.Now()
-		got := conversation.Follow(t, p, call(hello(t)))
-		require.Nil(t, got.Failure)
-		assert.Equal(t, []string{`[r 0 m] content 0: text "a";`, "content 0: finish stop (STOP);"}, got.Events)
-		assert.Equal(t, 1500*time.Millisecond, time.Since(began))
-	})
+	for name, provider := range map[string]func(string) http.HandlerFunc{"of a silent stream": stuck, "of one that says nothing": babbling} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := counting(conversation.Serve(t, provider(frame(`{"text":"a"}`, "STOP"))))
+				began := time.Now()
+				got := conversation.Follow(t, p, call(hello(t)))
+				require.Nil(t, got.Failure)
+				assert.Equal(t, []string{`[r 0 m] content 0: text "a";`, "content 0: finish stop (STOP);"}, got.Events)
+				assert.Equal(t, 1500*time.Millisecond, time.Since(began))
+			})
+		})
+	}
 }
 
 func TestIDsOfCallsAreUnique(t *testing.T) {

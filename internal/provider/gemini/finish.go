@@ -29,7 +29,7 @@ func (r *reply) finish() chat.FinishReason {
 		return reason
 	case r.calls > 0:
 		return chat.FinishToolCalls
-	case r.content || known && r.parts: // words that are empty are an answer, no words are none
+	case r.Content || known && r.parts: // words that are empty are an answer, no words are none
 		return chat.FinishStop
 	default:
 		return ""

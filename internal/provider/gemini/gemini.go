@@ -4,21 +4,16 @@ package gemini
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
 
 // Vendor marks the reasoning blocks that are Gemini's own, in chat.Thinking.
 const Vendor = "gemini"
-
-// maxPlain is the largest plain answer that is read, in bytes.
-const maxPlain = 32 << 20
 
 // Provider is the adapter. Its fields must be set before use and not changed afterwards.
 type Provider struct {
@@ -43,11 +38,7 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if failure != nil {
 		return nil, failure
 	}
-	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
-	if x.Streams(c.Stream) {
-		r.stream = sse.NewReader(x.Body, p.MaxEvent)
-	}
-	return r, nil
+	return &reply{Reply: wire.NewReply(x, c, p.Policy, dropped, wire.Stream{Max: p.MaxEvent}), newID: p.NewID}, nil
 }
 
 func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
@@ -78,16 +69,4 @@ func headers(c provider.Call) http.Header {
 	wire.Finish(h, c)
 	h.Set("X-Goog-Api-Key", c.Credential.Secret.Reveal())
 	return h
-}
-
-// readPlain reads a whole plain body.
-func (r *reply) readPlain() (string, error) {
-	body, err := io.ReadAll(io.LimitReader(r.x.Body, maxPlain+1))
-	if err != nil {
-		return "", err
-	}
-	if len(body) > maxPlain {
-		return "", sse.ErrTooLong
-	}
-	return string(body), nil
 }

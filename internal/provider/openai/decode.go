@@ -1,154 +1,81 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"spillway/internal/chat"
 	"spillway/internal/fault"
-	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
-
-// drainFor bounds the wait for the last bytes of an answer that is already complete, so that its connection can be kept.
-const drainFor = 100 * time.Millisecond
 
 // reply decodes one answer: an event stream, or one plain body.
 type reply struct {
-	p    *Provider
-	call provider.Call
-	x    *wire.Exchange
-	info provider.Info
+	wire.Reply
 
-	stream *sse.Reader // nil: a plain body
-	event  chat.Event
-	usage  chat.Usage
-	calls  calls
+	event chat.Event
+	usage chat.Usage
+	calls calls
 
 	thoughts thoughts
 
-	content  bool // something that a user would see has been decoded
 	choices  choices
 	hasUsage bool // usage came with the last finish reason, or after it
-	done     bool // the wire format's end has been read
-	spent    bool // the body has been read to its end
-	closed   bool
+	over     bool // the stream says that it is, or has ended
 }
 
-func (r *reply) Info() provider.Info { return r.info }
-
-// Close releases the connection. A complete answer's last bytes are read for a moment first.
+// Close releases the connection.
 func (r *reply) Close() {
-	if r.closed {
-		return
-	}
-	r.closed = true
-	if r.complete() && !r.spent && r.stream != nil {
-		stop := time.AfterFunc(drainFor, func() { _ = r.x.Body.Close() })
-		for _, err := r.stream.Next(); err == nil; _, err = r.stream.Next() {
-			continue
-		}
-		stop.Stop()
-	}
-	_ = r.x.Body.Close()
+	r.Done = r.complete()
+	r.Reply.Close()
 }
 
 // Next returns the next event.
 func (r *reply) Next() (*chat.Event, error) {
-	if r.stream == nil {
+	switch {
+	case !r.Streamed():
 		return r.nextPlain()
+	case r.complete() && r.hasUsage:
+		return nil, io.EOF
 	}
-	for {
-		if r.complete() && r.hasUsage {
-			return nil, io.EOF
-		}
-		frame, err := r.stream.Next()
-		if err != nil {
-			r.spent = true
-			return nil, r.ended(err)
-		}
-		data := string(bytes.TrimSpace(frame.Data))
-		if data == "[DONE]" {
-			return nil, r.ended(io.EOF)
-		}
-		whole := r.complete()
-		ev, err := r.frame(data)
-		switch {
-		case err != nil && whole:
-			return nil, io.EOF // whatever this is, the answer was whole before it
-		case err != nil:
-			return nil, err
-		}
-		if ev != nil {
-			return ev, nil
-		}
+	text, err := r.Frame()
+	if err != nil {
+		return nil, r.ended(err)
 	}
+	whole := r.complete()
+	ev, failure := r.frame(text)
+	switch {
+	case failure != nil && whole:
+		return nil, io.EOF // whatever this is, the answer was whole before it
+	case failure != nil:
+		return nil, failure
+	}
+	return ev, nil
 }
 
 // complete reports whether the answer is whole: every choice that was asked for has ended or, when the stream says that
 // it is over, every choice that there was (some servers give one whatever n is).
 func (r *reply) complete() bool {
 	n := r.choices.ended
-	return n > 0 && (n >= r.call.Request.Choices || (r.done && n == len(r.choices.over)))
+	return n > 0 && (n >= r.Call.Request.Choices || (r.over && n == len(r.choices.over)))
 }
 
 // ended judges the end of a stream. Whatever the connection does after the last finish reason, the answer is whole.
 func (r *reply) ended(err error) error {
 	if errors.Is(err, io.EOF) {
-		r.done = true
+		r.over = true
 	}
 	if r.complete() {
 		return io.EOF
 	}
-	if r.content && r.info.Malformed == 0 && !errors.Is(err, sse.ErrTooLong) {
-		return r.p.fail(r.call, r.broken(err, fault.PhasePostContent))
-	}
-	return r.unusable(err)
+	return r.Cut(err)
 }
 
-// broken describes an answer that did not come whole, whose id may stand in what came of it.
-func (r *reply) broken(err error, phase fault.Phase) fault.Observation {
-	o := r.x.Broken(err, phase)
-	o.RequestID = r.info.RequestID
-	return o
-}
-
-// unusable is a 2xx that gave no answer; one that was ended by ourselves keeps its cause.
-func (r *reply) unusable(err error) *fault.Failure {
-	o := r.broken(err, r.phase())
-	if o.Local == fault.Broken {
-		o.Local = fault.NoAnswer
-	}
-	o.InStream = true
-	return r.p.fail(r.call, o)
-}
-
-func (r *reply) phase() fault.Phase {
-	if r.content {
-		return fault.PhasePostContent
-	}
-	return fault.PhasePreContent
-}
-
-var errMalformed = errors.New("a frame of the stream is not JSON")
-
-// frame decodes one frame. A nil event without an error is a frame to pass over.
-func (r *reply) frame(data string) (*chat.Event, error) {
-	if data == "" {
-		return nil, nil
-	}
-	if !wire.Valid(data) {
-		if r.info.Malformed++; r.info.Malformed > 1 {
-			return nil, r.unusable(errMalformed)
-		}
-		return nil, nil
-	}
+// frame decodes one frame.
+func (r *reply) frame(data string) (*chat.Event, *fault.Failure) {
 	r.event = chat.Event{Raw: data, Dialect: chat.OpenAIChat, Deltas: r.event.Deltas[:0]}
 	wasComplete, hadUsage := r.complete(), r.hasUsage
 	if f := r.read(gjson.Parse(data), "delta"); f != nil {
@@ -157,42 +84,26 @@ func (r *reply) frame(data string) (*chat.Event, error) {
 	r.event.Whole = r.event.Whole && !r.event.Rebuilt
 	r.hasUsage = r.event.Usage != nil || (wasComplete && hadUsage)
 	if r.event.Content() {
-		r.content = true
+		r.Content = true
 	}
 	return &r.event, nil
 }
 
 // nextPlain decodes a plain body as one event, and then its end.
 func (r *reply) nextPlain() (*chat.Event, error) {
-	if r.done {
-		return nil, io.EOF
-	}
-	body, err := r.readPlain()
+	body, err := r.Plain()
 	if err != nil {
-		return nil, r.cutPlain(err)
-	}
-	r.done = true
-	if !wire.Valid(body) {
-		return nil, r.unusable(errors.New("the body is not JSON"))
+		return nil, err
 	}
 	r.event = chat.Event{Raw: body, Dialect: chat.OpenAIChat, Whole: true}
 	if f := r.read(gjson.Parse(body), "message"); f != nil {
 		return nil, f
 	}
 	if len(r.choices.over) == 0 || r.choices.ended < len(r.choices.over) {
-		return nil, r.unusable(errors.New("the body has no choice, or one without message or end"))
+		return nil, r.Unusable("the body has no choice, or one without message or end")
 	}
 	r.event.Whole = !r.event.Rebuilt // a body that was normalised must not be passed on as it is
 	return &r.event, nil
-}
-
-// cutPlain is a plain body that did not arrive whole: nothing of it has been used.
-func (r *reply) cutPlain(err error) *fault.Failure {
-	o := r.broken(err, fault.PhaseHeaders)
-	if errors.Is(err, sse.ErrTooLong) {
-		o.Local = fault.NoAnswer
-	}
-	return r.p.fail(r.call, o)
 }
 
 // read fills the event from a frame or a body. It fails when the provider says that it failed.
@@ -203,8 +114,8 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		switch key.Str {
 		case "id":
 			r.event.ID = value.String()
-			if r.info.RequestID == "" && fault.IDInBody(r.call.Channel.Provider.Vendor) {
-				r.info.RequestID = r.event.ID
+			if r.Info().RequestID == "" && fault.IDInBody(r.Call.Channel.Provider.Vendor) {
+				r.Identify(r.event.ID)
 			}
 		case "created":
 			r.event.Created = value.Int()
@@ -217,13 +128,13 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 			r.readUsage(value)
 		case "x_groq":
 			answers = true
-			if e := r.readGroq(value); isError(e) {
+			if e := r.readGroq(value); wire.IsError(e) {
 				failed = e
 			}
 		case "choices":
 			answers = true
 			value.ForEach(func(_, choice gjson.Result) bool {
-				if e := r.readChoice(choice, member); isError(e) {
+				if e := r.readChoice(choice, member); wire.IsError(e) {
 					failed = e
 				}
 				return true
@@ -231,19 +142,19 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		}
 		return true
 	})
-	if env, parsed := errorIn(root, failed, answers); parsed || isError(failed) {
-		return r.failed(env, parsed)
+	if env, parsed := errorIn(root, failed, answers); parsed || wire.IsError(failed) {
+		return r.Failed(env, parsed)
 	}
 	for i := range r.event.Deltas {
 		switch d := &r.event.Deltas[i]; {
 		case failedFinish[d.Native]:
-			return r.failed(fault.Envelope{Code: d.Native}, true)
-		case strange(d.Native) && !r.content && !says(d):
-			return r.unusable(errors.New("the answer ended with a word that nobody knows"))
+			return r.Failed(fault.Envelope{Code: d.Native}, true)
+		case strange(d.Native) && !r.Content && !says(d):
+			return r.Unusable("the answer ended with a word that nobody knows")
 		}
 	}
 	if len(r.calls.seen) > maxCalls {
-		return r.unusable(errors.New("the answer has too many tool calls"))
+		return r.Unusable("the answer has too many tool calls")
 	}
 	return nil
 }
@@ -251,10 +162,6 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 // says reports whether a delta adds anything to a choice.
 func says(d *chat.Delta) bool {
 	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || d.Media || len(d.Tools) > 0
-}
-
-func isError(v gjson.Result) bool {
-	return v.IsObject() || (v.Type == gjson.String && v.Str != "")
 }
 
 // errorIn finds the error in a frame or a body: the member that holds one, or the whole of what is no part of an answer.
@@ -266,22 +173,11 @@ func errorIn(root, member gjson.Result, answers bool) (env fault.Envelope, parse
 		return fault.ParseErrorMember(member.Raw)
 	case !answers: // beside an error that is a text may stand its code
 		return fault.ParseEnvelope(root.Raw)
-	case isError(member):
+	case wire.IsError(member):
 		return fault.ParseErrorMember(member.Raw)
 	default:
 		return env, false
 	}
-}
-
-// failed classifies an error inside a 200.
-func (r *reply) failed(env fault.Envelope, parsed bool) *fault.Failure {
-	o := r.x.Answered()
-	o.Phase, o.Parsed, o.InStream, o.RequestID = r.phase(), parsed, true, r.info.RequestID
-	o.Read(env, r.x.Header.Get, time.Now())
-	if env.Status != 0 {
-		o.Status = env.Status
-	}
-	return r.p.fail(r.call, o)
 }
 
 // readChoice adds what a choice says to the event. It returns the choice's member `error`, if it has one.
@@ -310,7 +206,7 @@ func (r *reply) readChoice(choice gjson.Result, member string) (failed gjson.Res
 		}
 		return true
 	})
-	if !body.IsObject() && other.IsObject() && !r.content {
+	if !body.IsObject() && other.IsObject() && !r.Content {
 		// A server that answers one shape in the other.
 		body, r.event.Rebuilt, r.event.Whole = other, true, member == "delta"
 	}
@@ -407,9 +303,7 @@ func (r *reply) readContent(d *chat.Delta, v gjson.Result) {
 // readGroq reads Groq's own member: its id of the call, the usage of a stream, and an error, which is returned. In a plain
 // answer its usage counts the hardware's caches, and not what is billed.
 func (r *reply) readGroq(v gjson.Result) (failed gjson.Result) {
-	if r.info.RequestID == "" {
-		r.info.RequestID = v.Get("id").Str
-	}
+	r.Identify(v.Get("id").Str)
 	if usage := v.Get("usage"); usage.Get("prompt_tokens").Exists() {
 		r.readUsage(usage)
 	}

@@ -4,18 +4,13 @@ package openai
 
 import (
 	"context"
-	"io"
 	"net/http"
 
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/openai/responses"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
-
-// maxPlain is the largest plain answer that is read, in bytes.
-const maxPlain = 32 << 20
 
 // Provider is the adapter. Its fields must be set before use and not changed afterwards.
 type Provider struct {
@@ -39,15 +34,7 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if failure != nil {
 		return nil, failure
 	}
-	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
-	if x.Streams(c.Stream) {
-		r.stream = sse.NewReader(x.Body, p.MaxEvent)
-	}
-	return r, nil
-}
-
-func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	return wire.Fail(c, p.Policy, o)
+	return &reply{Reply: wire.NewReply(x, c, p.Policy, dropped, wire.Stream{Max: p.MaxEvent, End: "[DONE]"})}, nil
 }
 
 func headers(c provider.Call) http.Header {
@@ -65,16 +52,4 @@ func headers(c provider.Call) http.Header {
 		h.Set("Authorization", "Bearer "+c.Credential.Secret.Reveal())
 	}
 	return h
-}
-
-// readPlain reads a whole plain body.
-func (r *reply) readPlain() (string, error) {
-	body, err := io.ReadAll(io.LimitReader(r.x.Body, maxPlain+1))
-	if err != nil {
-		return "", err
-	}
-	if len(body) > maxPlain {
-		return "", sse.ErrTooLong
-	}
-	return string(body), nil
 }

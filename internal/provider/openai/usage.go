@@ -16,7 +16,7 @@ func (r *reply) readUsage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	r.usage = usageOf(u, dialectOf(r.call.Channel.Provider.Vendor).reasonsBeside)
+	r.usage = usageOf(u, dialectOf(r.Call.Channel.Provider.Vendor).reasonsBeside)
 	if r.event.Whole && r.usage.Raw != u.Raw {
 		r.event.Rebuilt = true // the body still says otherwise; a stream's frames are passed on without their usage
 	}

@@ -1,5 +1,5 @@
-// Package wire is the HTTP that all adapters share: one transport per origin, tuned for an environment that is frozen
-// between requests, with a trace of each call that tells what had been sent when it failed.
+// Package wire is what all adapters share: HTTP, with one transport per origin, tuned for an environment that is frozen
+// between requests, and a trace of each call that tells what had been sent when it failed; and the Reply that reads an answer.
 //
 // It makes exactly the calls that it is asked to make. Go's transport replays a request by itself only when it can
 // rewind the body or the request is idempotent; the body here cannot be rewound and no Idempotency-Key is sent, so it

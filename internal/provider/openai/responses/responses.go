@@ -13,7 +13,6 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
-	"spillway/internal/sse"
 )
 
 // Provider is the adapter. Its fields must be set before use and not changed afterwards.
@@ -40,11 +39,9 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	if failure != nil {
 		return nil, failure
 	}
-	r := &reply{p: p, call: c, x: x, info: provider.Info{Status: x.StatusCode, RequestID: x.RequestID(), Dropped: dropped}}
+	// [DONE] is the other API's end; whatever sends it here ends without having said how.
+	r := &reply{Reply: wire.NewReply(x, c, p.Policy, dropped, wire.Stream{Max: p.MaxEvent, End: "[DONE]"})}
 	r.output.vendor, r.output.account = c.Channel.Provider.Vendor, account(c)
-	if x.Streams(c.Stream) {
-		r.stream = sse.NewReader(x.Body, p.MaxEvent)
-	}
 	return r, nil
 }
 
