@@ -70,6 +70,16 @@ type Delta struct {
 	Native string
 }
 
+// Says reports whether the delta adds anything to what the choice says or calls.
+func (d *Delta) Says() bool {
+	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || d.Media || len(d.Tools) > 0
+}
+
+// Empty reports whether there is nothing in the delta to pass on, be it an end.
+func (d *Delta) Empty() bool {
+	return !d.Says() && len(d.Thinking) == 0 && d.LogProbs == "" && d.Finish == ""
+}
+
 // ToolDelta is a fragment of a tool call. ID and Name come with a call's first fragment only.
 type ToolDelta struct {
 	Index     int

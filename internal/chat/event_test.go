@@ -40,6 +40,30 @@ func TestContent(t *testing.T) {
 	}
 }
 
+func TestSaysAndEmpty(t *testing.T) {
+	for name, c := range map[string]struct {
+		delta       chat.Delta
+		says, empty bool
+	}{
+		"nothing":                               {chat.Delta{}, false, true},
+		"a choice's index by itself":            {chat.Delta{Choice: 1}, false, true},
+		"a native word without a finish reason": {chat.Delta{Native: "eos"}, false, true},
+		"text":                                  {chat.Delta{Text: " "}, true, false},
+		"a refusal":                             {chat.Delta{Refusal: "no"}, true, false},
+		"reasoning":                             {chat.Delta{Reasoning: "First"}, true, false},
+		"audio or image data":                   {chat.Delta{Media: true}, true, false},
+		"a fragment of arguments":               {chat.Delta{Tools: []chat.ToolDelta{{Arguments: "}"}}}, true, false},
+		"a reasoning block":                     {chat.Delta{Thinking: []chat.Thinking{{}}}, false, false},
+		"log probabilities":                     {chat.Delta{LogProbs: "{}"}, false, false},
+		"an end":                                {chat.Delta{Finish: chat.FinishStop}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.says, c.delta.Says())
+			assert.Equal(t, c.empty, c.delta.Empty())
+		})
+	}
+}
+
 func TestFinishedAndHasTool(t *testing.T) {
 	for name, c := range map[string]struct {
 		event             *chat.Event

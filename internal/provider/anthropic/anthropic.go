@@ -7,7 +7,6 @@ package anthropic
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"spillway/internal/fault"
@@ -42,18 +41,13 @@ var _ provider.Provider = (*Provider)(nil)
 func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
 	out, refused := encode(c)
 	if refused != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.why,
-			Cause: errors.New(refused.param + ": " + refused.why)})
+		return nil, wire.Refuse(c, p.Policy, refused)
 	}
 	x, failure := p.Wire.Post(ctx, c, p.Policy, wire.Method{Path: "/messages"}, headers(c), out.body)
 	if failure != nil {
 		return nil, failure
 	}
 	return &reply{Reply: wire.NewReply(x, c, p.Policy, out.dropped, wire.Stream{Max: p.MaxEvent}), answerTool: out.answerTool}, nil
-}
-
-func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	return wire.Fail(c, p.Policy, o)
 }
 
 // headers are those of a call. Of the client's only the betas that it wants are meant for Anthropic; they join those of

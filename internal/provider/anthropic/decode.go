@@ -57,9 +57,8 @@ func (r *reply) begin() {
 
 // finished is the event that has been read; nil when there is nothing in it.
 func (r *reply) finished() *chat.Event {
-	d := &r.delta
-	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || len(d.Thinking) > 0 || d.Finish != "" {
-		r.event.Deltas = append(r.event.Deltas, *d)
+	if !r.delta.Empty() {
+		r.event.Deltas = append(r.event.Deltas, r.delta)
 	}
 	if len(r.event.Deltas) == 0 && r.event.Usage == nil && r.event.ID == "" {
 		return nil

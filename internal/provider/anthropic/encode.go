@@ -53,9 +53,6 @@ type format struct {
 	Schema jsontext.Value `json:"schema"`
 }
 
-// refusal is why a request cannot be put into Anthropic's words.
-type refusal struct{ param, why string }
-
 // encoded is a request in Anthropic's words.
 type encoded struct {
 	body []byte
@@ -77,11 +74,11 @@ type encoder struct {
 	same       map[string]int    // how many came out the same and were numbered
 	dropped    []string
 	answerTool string
-	refused    *refusal
+	refused    *wire.Refusal
 }
 
 // encode writes the upstream body from the canonical request, which it does not touch.
-func encode(c provider.Call) (encoded, *refusal) {
+func encode(c provider.Call) (encoded, *wire.Refusal) {
 	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model), can: c.Channel.Capabilities,
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
@@ -98,7 +95,7 @@ func encode(c provider.Call) (encoded, *refusal) {
 	}
 	body, err := wire.JSON(&e.out)
 	if err != nil {
-		return encoded{}, &refusal{"body", "cannot be written as JSON"}
+		return encoded{}, &wire.Refusal{Param: "body", Why: "cannot be written as JSON"}
 	}
 	return encoded{body: body, dropped: e.dropped, answerTool: e.answerTool}, nil
 }
@@ -156,7 +153,7 @@ func without(r chat.Request, drops []string) chat.Request {
 // refuse notes that a parameter cannot be put into Anthropic's words.
 func (e *encoder) refuse(param, why string) {
 	if e.refused == nil {
-		e.refused = &refusal{param, why}
+		e.refused = &wire.Refusal{Param: param, Why: why}
 	}
 }
 

@@ -6,7 +6,7 @@ import "spillway/internal/provider"
 func Encode(c provider.Call) (body []byte, refused string) {
 	out, r := encode(c)
 	if r != nil {
-		return nil, r.param
+		return nil, r.Param
 	}
 	return out.body, ""
 }

@@ -69,7 +69,7 @@ func (r *reply) Next() (*chat.Event, error) {
 	if f := r.read(gjson.Parse(text)); f != nil {
 		return nil, f
 	}
-	r.Content = r.Content || says(&r.delta)
+	r.Content = r.Content || r.delta.Says()
 	r.awaitEnd()
 	return r.filled(), nil
 }
@@ -119,17 +119,14 @@ func (r *reply) begin() {
 
 // filled is the event with what was read since begin.
 func (r *reply) filled() *chat.Event {
-	if d := &r.delta; says(d) || len(d.Thinking) > 0 || d.Finish != "" {
-		r.event.Deltas = append(r.event.Deltas, *d)
+	if !r.delta.Empty() {
+		r.event.Deltas = append(r.event.Deltas, r.delta)
 	}
 	if r.hasUsage {
 		r.event.Usage = &r.usage
 	}
 	return &r.event
 }
-
-// says reports whether a delta holds anything that a user would see.
-func says(d *chat.Delta) bool { return d.Text != "" || d.Reasoning != "" || len(d.Tools) > 0 }
 
 // nextPlain decodes a plain body as one event. A list of frames is what a stream is without alt=sse.
 func (r *reply) nextPlain() (*chat.Event, error) {
@@ -148,7 +145,7 @@ func (r *reply) nextPlain() (*chat.Event, error) {
 			return nil, f
 		}
 	}
-	r.Content = says(&r.delta)
+	r.Content = r.delta.Says()
 	reason := r.finish()
 	if !r.finished() || reason == "" {
 		return nil, r.Unusable("the body has no candidate, or one without an end or anything in it")

@@ -63,11 +63,6 @@ type utf8Text string
 // MarshalJSON writes the text.
 func (t utf8Text) MarshalJSON() ([]byte, error) { return jsontext.AppendQuote(nil, string(t)) }
 
-// refusal is a parameter that cannot be put into Gemini's words without changing what the request means.
-type refusal struct{ param, why string }
-
-func (r *refusal) Error() string { return r.param + ": " + r.why }
-
 // encoder builds one body. The first refusal stays.
 type encoder struct {
 	req     *chat.Request
@@ -78,12 +73,12 @@ type encoder struct {
 	family  family
 	body    request
 	dropped []string
-	refused *refusal
+	refused *wire.Refusal
 }
 
 // encode writes the upstream body from the canonical request, which is not touched. It returns the names of the parameters
 // that were left out.
-func encode(c provider.Call) (body []byte, dropped []string, refused *refusal) {
+func encode(c provider.Call) (body []byte, dropped []string, refused *wire.Refusal) {
 	e := &encoder{req: c.Request, limit: c.OutputLimit(), firm: c.Firm, fetched: c.Fetched, can: c.Channel.Capabilities, family: familyOf(c.Channel.Model)}
 	e.messages()
 	e.tools()
@@ -94,14 +89,14 @@ func encode(c provider.Call) (body []byte, dropped []string, refused *refusal) {
 	}
 	body, err := wire.JSON(&e.body)
 	if err != nil {
-		return nil, nil, &refusal{"body", "it cannot be written as JSON"}
+		return nil, nil, &wire.Refusal{Param: "body", Why: "it cannot be written as JSON"}
 	}
 	return body, e.dropped, nil
 }
 
 func (e *encoder) refuse(param, format string, args ...any) {
 	if e.refused == nil {
-		e.refused = &refusal{param, fmt.Sprintf(format, args...)}
+		e.refused = &wire.Refusal{Param: param, Why: fmt.Sprintf(format, args...)}
 	}
 }
 

@@ -32,17 +32,13 @@ var _ provider.Provider = (*Provider)(nil)
 func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
 	body, dropped, refused := encode(c)
 	if refused != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.Error(), Cause: refused})
+		return nil, wire.Refuse(c, p.Policy, refused)
 	}
 	x, failure := p.Wire.Post(ctx, c, p.Policy, method(c), headers(c), body)
 	if failure != nil {
 		return nil, failure
 	}
 	return &reply{Reply: wire.NewReply(x, c, p.Policy, dropped, wire.Stream{Max: p.MaxEvent}), newID: p.NewID}, nil
-}
-
-func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	return wire.Fail(c, p.Policy, o)
 }
 
 // method is what is called: the model and the method stand in the path, the key never in the query. A model with a slash in

@@ -149,7 +149,7 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		switch d := &r.event.Deltas[i]; {
 		case failedFinish[d.Native]:
 			return r.Failed(fault.Envelope{Code: d.Native}, true)
-		case strange(d.Native) && !r.Content && !says(d):
+		case strange(d.Native) && !r.Content && !d.Says():
 			return r.Unusable("the answer ended with a word that nobody knows")
 		}
 	}
@@ -157,11 +157,6 @@ func (r *reply) read(root gjson.Result, member string) *fault.Failure {
 		return r.Unusable("the answer has too many tool calls")
 	}
 	return nil
-}
-
-// says reports whether a delta adds anything to a choice.
-func says(d *chat.Delta) bool {
-	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || d.Media || len(d.Tools) > 0
 }
 
 // errorIn finds the error in a frame or a body: the member that holds one, or the whole of what is no part of an answer.
@@ -280,7 +275,7 @@ func (r *reply) keep(d *chat.Delta, hasBody bool, member string) bool {
 		return true
 	}
 	r.event.Rebuilt = true
-	return says(d) || d.Finish != ""
+	return d.Says() || d.Finish != ""
 }
 
 // readContent reads a content value: a string, or a list of parts of text and thinking (Mistral's reasoning models), which

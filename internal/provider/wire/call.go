@@ -21,6 +21,16 @@ func Fail(c provider.Call, policy *fault.Policy, o fault.Observation) *fault.Fai
 	return cmp.Or(c.Policy, policy).Classify(o)
 }
 
+// Refusal is a parameter that cannot be put into a provider's words without changing what the request means, and why.
+type Refusal struct{ Param, Why string }
+
+func (r *Refusal) Error() string { return r.Param + ": " + r.Why }
+
+// Refuse is the failure of a call that is not made.
+func Refuse(c provider.Call, policy *fault.Policy, r *Refusal) *fault.Failure {
+	return Fail(c, policy, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: r.Param, Message: r.Error(), Cause: r})
+}
+
 // Method is what an adapter calls: a path after the provider's address, and a query beside the provider's own.
 type Method struct {
 	Path  string

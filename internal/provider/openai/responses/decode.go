@@ -56,9 +56,8 @@ func (r *reply) begin() {
 
 // finished is the event that has been read; nil when there is nothing in it.
 func (r *reply) finished() *chat.Event {
-	d := &r.delta
-	if d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0 || len(d.Thinking) > 0 || d.LogProbs != "" || d.Finish != "" {
-		r.event.Deltas = append(r.event.Deltas, *d)
+	if !r.delta.Empty() {
+		r.event.Deltas = append(r.event.Deltas, r.delta)
 	}
 	if len(r.event.Deltas) == 0 && r.event.Usage == nil && r.event.ID == "" {
 		return nil
@@ -144,7 +143,7 @@ func (r *reply) finish(v gjson.Result, cut bool) error {
 		reason := v.Get("incomplete_details.reason").Str
 		finish, known := incomplete[reason]
 		if !known {
-			if !r.Content && !says(d) {
+			if !r.Content && !d.Says() {
 				return r.Unusable("the answer ended for a reason that nobody knows")
 			}
 			finish, reason = chat.FinishLength, "incomplete" // it was cut short all the same
@@ -156,11 +155,6 @@ func (r *reply) finish(v gjson.Result, cut bool) error {
 	}
 	r.Done = true
 	return nil
-}
-
-// says reports whether a delta adds anything that a user would see.
-func says(d *chat.Delta) bool {
-	return d.Text != "" || d.Refusal != "" || d.Reasoning != "" || len(d.Tools) > 0
 }
 
 // failed classifies an error inside a 200: that of a failed response, that of an event `error`, whose members stand in it

@@ -59,9 +59,6 @@ type streamOptions struct {
 	Obfuscation bool `json:"include_obfuscation"`
 }
 
-// refusal is why a request cannot be put into the API's words.
-type refusal struct{ param, why string }
-
 // encoder writes one request. The first refusal counts.
 type encoder struct {
 	req     chat.Request // without what the channel drops, and under this call's limit
@@ -75,12 +72,12 @@ type encoder struct {
 	taken   map[string]bool // the ids that are in use upstream
 	made    int             // how many ids have been made
 	dropped []string
-	refused *refusal
+	refused *wire.Refusal
 }
 
 // encode writes the upstream body from the canonical request, which it does not touch. It returns the names of the
 // parameters that were left out.
-func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
+func encode(c provider.Call) (body []byte, dropped []string, _ *wire.Refusal) {
 	drops := c.Channel.Capabilities.Drops
 	r := *c.Request
 	r.MaxTokens = c.OutputLimit()
@@ -101,7 +98,7 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *refusal) {
 	}
 	body, err := wire.JSON(&e.out)
 	if err != nil {
-		return nil, nil, &refusal{"body", "cannot be written as JSON"}
+		return nil, nil, &wire.Refusal{Param: "body", Why: "cannot be written as JSON"}
 	}
 	if e.req.MarksCache() {
 		e.dropped = append(e.dropped, "cache_control") // the API caches by itself
@@ -145,7 +142,7 @@ func without(r chat.Request, drops []string) chat.Request {
 // refuse notes that a parameter cannot be put into the API's words.
 func (e *encoder) refuse(param, why string) {
 	if e.refused == nil {
-		e.refused = &refusal{param, why}
+		e.refused = &wire.Refusal{Param: param, Why: why}
 	}
 }
 

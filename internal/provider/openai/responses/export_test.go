@@ -6,7 +6,7 @@ import "spillway/internal/provider"
 func Encode(c provider.Call) (body []byte, dropped []string, refused string) {
 	body, dropped, r := encode(c)
 	if r != nil {
-		refused = r.param
+		refused = r.Param
 	}
 	return body, dropped, refused
 }

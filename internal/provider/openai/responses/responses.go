@@ -7,7 +7,6 @@ package responses
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"spillway/internal/fault"
@@ -32,8 +31,7 @@ var _ provider.Provider = (*Provider)(nil)
 func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, error) {
 	body, dropped, refused := encode(c)
 	if refused != nil {
-		return nil, p.fail(c, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: refused.param, Message: refused.why,
-			Cause: errors.New(refused.param + ": " + refused.why)})
+		return nil, wire.Refuse(c, p.Policy, refused)
 	}
 	x, failure := p.Wire.Post(ctx, c, p.Policy, wire.Method{Path: "/responses"}, p.Headers(c), body)
 	if failure != nil {
@@ -43,8 +41,4 @@ func (p *Provider) Call(ctx context.Context, c provider.Call) (provider.Reply, e
 	r := &reply{Reply: wire.NewReply(x, c, p.Policy, dropped, wire.Stream{Max: p.MaxEvent, End: "[DONE]"})}
 	r.output.vendor, r.output.account = c.Channel.Provider.Vendor, account(c)
 	return r, nil
-}
-
-func (p *Provider) fail(c provider.Call, o fault.Observation) *fault.Failure {
-	return wire.Fail(c, p.Policy, o)
 }
