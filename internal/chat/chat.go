@@ -109,6 +109,41 @@ func (r *Request) MarksCache() bool {
 	return false
 }
 
+// Without is the request as if the client had not set these top-level parameters. Its Members are as the client wrote them.
+func (r Request) Without(params []string) Request {
+	for _, name := range params {
+		switch name {
+		case "max_tokens", "max_completion_tokens":
+			r.MaxTokens = 0
+		case "n":
+			r.Choices = 1
+		case "temperature":
+			r.Temperature = nil
+		case "top_p":
+			r.TopP = nil
+		case "logprobs":
+			r.LogProbs, r.TopLogProbs = false, 0
+		case "top_logprobs":
+			r.TopLogProbs = 0
+		case "stop":
+			r.Stop = nil
+		case "reasoning_effort":
+			r.Effort = ""
+		case "user", "safety_identifier":
+			r.User = ""
+		case "store":
+			r.Store = false
+		case "parallel_tool_calls":
+			r.OneCall = false
+		case "response_format":
+			r.Format = nil
+		case "tool_choice":
+			r.Choice = ToolChoice{}
+		}
+	}
+	return r
+}
+
 // Member is one top-level member of a JSON body: its decoded name and its value as written.
 type Member struct {
 	Name  string

@@ -79,7 +79,7 @@ type encoder struct {
 
 // encode writes the upstream body from the canonical request, which it does not touch.
 func encode(c provider.Call) (encoded, *wire.Refusal) {
-	e := &encoder{req: without(*c.Request, c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model), can: c.Channel.Capabilities,
+	e := &encoder{req: c.Request.Without(c.Channel.Capabilities.Drops), fetched: c.Fetched, model: modelOf(c.Channel.Model), can: c.Channel.Capabilities,
 		ids: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 	e.out.Model, e.out.Stream = string(c.Channel.Model), c.Stream
 	if c.MaxTokens > 0 {
@@ -121,33 +121,6 @@ func (e *encoder) atMost(raised, client int64) int64 {
 		return raised
 	}
 	return min(raised, max(e.can.MaxOutput, client))
-}
-
-// without is a request without the parameters that a channel does not take.
-func without(r chat.Request, drops []string) chat.Request {
-	for _, name := range drops {
-		switch name {
-		case "max_tokens", "max_completion_tokens":
-			r.MaxTokens = 0
-		case "temperature":
-			r.Temperature = nil
-		case "top_p":
-			r.TopP = nil
-		case "stop":
-			r.Stop = nil
-		case "reasoning_effort":
-			r.Effort = ""
-		case "user", "safety_identifier":
-			r.User = ""
-		case "parallel_tool_calls":
-			r.OneCall = false
-		case "response_format":
-			r.Format = nil
-		case "tool_choice":
-			r.Choice = chat.ToolChoice{}
-		}
-	}
-	return r
 }
 
 // refuse notes that a parameter cannot be put into Anthropic's words.

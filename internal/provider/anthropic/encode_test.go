@@ -96,6 +96,20 @@ func TestLargeRequestsAreWrittenInTime(t *testing.T) {
 	}
 }
 
+// TestDropsOfWhatThereAreNoWordsFor: what a channel drops is not refused, as the route takes it that it is not.
+func TestDropsOfWhatThereAreNoWordsFor(t *testing.T) {
+	for name, asked := range map[string]string{"n": `"n":2`, "logprobs": `"logprobs":true`, "logit_bias": `"logit_bias":{"1":1}`} {
+		t.Run(name, func(t *testing.T) {
+			req := conversation.Parse(t, `{"model":"fast","messages":[{"role":"user","content":"x"}],`+asked+`}`)
+			_, refused := anthropic.Encode(adapter.Call(req, conversation.Channel{}))
+			assert.Equal(t, name, refused)
+			body, refused := anthropic.Encode(adapter.Call(req, conversation.Channel{Drops: []string{name}}))
+			assert.Empty(t, refused)
+			assert.NotEmpty(t, body)
+		})
+	}
+}
+
 // TestOneRequestForEveryCandidate: what one candidate's channel leaves out is there for the next.
 func TestOneRequestForEveryCandidate(t *testing.T) {
 	req := conversation.Parse(t, `{"model":"fast","messages":[{"role":"user","content":"x"}],"temperature":0.5,"stop":"END"}`)

@@ -81,7 +81,7 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *wire.Refusal) {
 	drops := c.Channel.Capabilities.Drops
 	r := *c.Request
 	r.MaxTokens = c.OutputLimit()
-	e := &encoder{req: without(r, drops), firm: c.Firm, fetched: c.Fetched, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
+	e := &encoder{req: r.Without(drops), firm: c.Firm, fetched: c.Fetched, vendor: c.Channel.Provider.Vendor, account: account(c), model: model.Of(c.Channel.Model),
 		calls: map[string]call{}, taken: map[string]bool{}}
 	e.req.Effort = c.Channel.Capabilities.Effort(e.req.Effort)
 	e.drop(drops)
@@ -104,39 +104,6 @@ func encode(c provider.Call) (body []byte, dropped []string, _ *wire.Refusal) {
 		e.dropped = append(e.dropped, "cache_control") // the API caches by itself
 	}
 	return body, e.dropped, nil
-}
-
-// without is a request without the parameters that a channel does not take.
-func without(r chat.Request, drops []string) chat.Request {
-	for _, name := range drops {
-		switch name {
-		case "max_tokens", "max_completion_tokens":
-			r.MaxTokens = 0
-		case "temperature":
-			r.Temperature = nil
-		case "top_p":
-			r.TopP = nil
-		case "logprobs":
-			r.LogProbs, r.TopLogProbs = false, 0
-		case "top_logprobs":
-			r.TopLogProbs = 0
-		case "stop":
-			r.Stop = nil
-		case "reasoning_effort":
-			r.Effort = ""
-		case "user", "safety_identifier":
-			r.User = ""
-		case "store":
-			r.Store = false
-		case "parallel_tool_calls":
-			r.OneCall = false
-		case "response_format":
-			r.Format = nil
-		case "tool_choice":
-			r.Choice = chat.ToolChoice{}
-		}
-	}
-	return r
 }
 
 // refuse notes that a parameter cannot be put into the API's words.

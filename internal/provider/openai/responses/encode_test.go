@@ -119,7 +119,7 @@ func TestWhatTheChannelDoesNotTakeIsNotSent(t *testing.T) {
 			assert.Equal(t, []string{name}, dropped)
 		})
 	}
-	for name, asked := range map[string]string{"stop": `"stop":"END"`, "logit_bias": `"logit_bias":{"1":1}`} {
+	for name, asked := range map[string]string{"stop": `"stop":"END"`, "n": `"n":2`, "logit_bias": `"logit_bias":{"1":1}`} {
 		t.Run(name+", which the API has no word for either", func(t *testing.T) {
 			_, dropped, refused := responses.Encode(adapter.Call(conversation.Parse(t, body(asked)), conversation.Channel{Drops: []string{name}}))
 			assert.Empty(t, refused)
