@@ -81,6 +81,8 @@ const (
 	ProbeFailed Cause = "probe_failed"
 	// ProbesSucceeded closed it.
 	ProbesSucceeded Cause = "probes_succeeded"
+	// ByOperator: somebody asked for it.
+	ByOperator Cause = "operator"
 )
 
 // Transition is one change of a circuit's state. Whoever receives it emits it: records, metrics, alerts.

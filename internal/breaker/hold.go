@@ -58,6 +58,14 @@ func (h Holds) Throttled(now time.Time) bool { return now.Before(h.ThrottledUnti
 // Answers reports whether the candidate is answered from memory.
 func (h Holds) Answers(now time.Time) bool { return now.Before(h.Remembered.Until) }
 
+// end is when the last of them has run out.
+func (h Holds) end() time.Time {
+	if h.Remembered.Until.After(h.ThrottledUntil) {
+		return h.Remembered.Until
+	}
+	return h.ThrottledUntil
+}
+
 // None reports whether nothing is held.
 func (h Holds) None(now time.Time) bool { return !h.Throttled(now) && !h.Answers(now) }
 

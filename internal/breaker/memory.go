@@ -32,6 +32,13 @@ type entry struct {
 	pulse   pulse
 	made    time.Time
 	used    time.Time
+
+	// Of a Fleet: what the store has not been told yet, the number of the reading of the snapshot that has been taken
+	// over, when the circuit's version was changed or adopted, and when the holds were changed here.
+	owed    Owed
+	synced  uint64
+	changed time.Time
+	heldAt  time.Time
 }
 
 // View is what is known of one key at one moment.
@@ -91,6 +98,11 @@ func (m *Memory) Look(now time.Time, keys []Key) []View {
 func (m *Memory) Admit(now time.Time, k Key, firstContent time.Duration) Permit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.admit(now, k, firstContent)
+}
+
+// admit is Admit with the lock held.
+func (m *Memory) admit(now time.Time, k Key, firstContent time.Duration) Permit {
 	p := Permit{View: m.view(now, k), Began: now}
 	if p.Reason != OK {
 		return p
@@ -98,9 +110,7 @@ func (m *Memory) Admit(now time.Time, k Key, firstContent time.Duration) Permit 
 	p.Allowed, p.call = true, &call{attempt: Attempt{Began: now}}
 	if e := m.entry(now, k); e != nil {
 		e.circuit, p.Transitions = e.circuit.Next(Ask{FirstContent: firstContent}, now, 0)
-		for i := range p.Transitions {
-			p.Transitions[i].Key = k
-		}
+		p.Transitions = named(p.Transitions, k)
 		p.call.attempt = e.circuit.Attempt(now)
 		p.State, p.Probe = e.circuit.State, e.circuit.State != Closed
 	}
@@ -121,7 +131,7 @@ func (m *Memory) Report(now time.Time, p Permit, o Outcome, random float64) []Tr
 	if p.call.ended || (p.call.succeeded && o.Success) {
 		return nil
 	}
-	m.hold(now, p, o)
+	m.holdAnew(now, p, o)
 	e := m.entry(now, p.Key)
 	if e == nil {
 		return nil
@@ -133,10 +143,7 @@ func (m *Memory) Report(now time.Time, p Permit, o Outcome, random float64) []Tr
 	var ts []Transition
 	e.circuit, ts = e.circuit.Next(p.call.event(o), now, random)
 	p.call.judged(o)
-	for i := range ts {
-		ts[i].Key = p.Key
-	}
-	return ts
+	return named(ts, p.Key)
 }
 
 // event is the outcome in the circuit's words.
@@ -164,15 +171,23 @@ func (c *call) judged(o Outcome) {
 	c.ended = !o.Success
 }
 
-// hold keeps what an outcome says of the credential or the channel.
-func (m *Memory) hold(now time.Time, p Permit, o Outcome) {
-	k := p.Key
+// holdAnew keeps what an outcome says of the credential or the channel, and reports the holds that have changed by it.
+func (m *Memory) holdAnew(now time.Time, p Permit, o Outcome) (k Key, h Holds, changed bool) {
+	k = p.Key
 	if o.Hold == fault.Remember {
 		k = heldKey(p.Key, o.Class)
 	}
-	if e := m.entry(now, k); e != nil {
-		e.holds = e.holds.After(o, p.Began, now)
+	e := m.entry(now, k)
+	if e == nil {
+		return k, h, false
 	}
+	before := e.holds
+	e.holds = before.After(o, p.Began, now)
+	changed = e.holds.ThrottledUntil != before.ThrottledUntil || e.holds.Remembered != before.Remembered
+	if changed {
+		e.heldAt = now
+	}
+	return k, e.holds, changed
 }
 
 // view looks at one key. A remembered answer comes first: a refused key must not hide behind an open circuit and the

@@ -16,35 +16,61 @@ const (
 // ErrChanged says that a circuit was not replaced because its version had moved on.
 var ErrChanged = errors.New("the circuit has changed meanwhile")
 
-// Store keeps the circuits that several environments share. An implementation must be safe for concurrent use, must bound
-// its own waiting, and must not retry by itself: the caller's request goes on without it. An error leaves the caller with
-// the circuit it knows (a store that is down fails open). Whether a write that failed was applied may stay unknown: a
-// report told twice counts twice, within one window; a circuit replaced unknowingly is found out by the next ErrChanged.
-//
-// Memory needs none. A shared one counts through Owed and Tell, judges what Tell returns with Circuit.Judge, and replaces
-// circuits with Swap; the simulation runs exactly this.
-type Store interface {
-	// Tell adds the buckets to the circuit's window, as Circuit.Merge does, and returns the circuit with the sum. Each
-	// bucket must be added atomically; the buckets of two callers may interleave.
-	Tell(ctx context.Context, k Key, reported []Bucket, now time.Time) (Circuit, error)
-	// Swap replaces the circuit if its version is still old, and otherwise returns ErrChanged with the circuit as it
-	// is. It must be linearizable: of two callers with the same old version one wins. The window of the replaced
-	// circuit must be lost with it.
-	Swap(ctx context.Context, k Key, old uint64, next Circuit) (Circuit, error)
-	// Snapshot returns the circuits that are not plainly closed. It may be some seconds behind.
-	Snapshot(ctx context.Context) (map[Key]Circuit, error)
+// Entry is what a store knows of one key. The zero value is a plainly closed circuit and no hold.
+type Entry struct {
+	Circuit Circuit
+	Holds   Holds
 }
 
-// Merge is the circuit after a report: what a store's atomic ADD makes of it. It judges nothing.
-func (c Circuit) Merge(reported []Bucket, now time.Time) Circuit {
-	c.Window = c.Window.Merge(now, reported)
-	for _, b := range reported {
-		if b.Weight > 0 {
-			return c.watched(now)
-		}
-	}
+// Snapshot is what a store knows, by Key.String. What it leaves out is plainly closed and not held.
+type Snapshot map[string]Entry
+
+// Told is the answer to a report.
+type Told struct {
+	// Window is the sum of all.
+	Window Window
+	// Successor is the circuit that has replaced the version that was told of; nil: none is known to have.
+	Successor *Circuit
+}
+
+// Store keeps the circuits and holds that several environments share. An implementation must be safe for concurrent use,
+// must bound its own waiting by the context, and must not repeat a write by itself: the caller's request goes on without
+// it. An error leaves the caller with what it knows (a store that is down fails open). Whether a write that failed was
+// applied may stay unknown: a report told twice counts twice, within one window; a circuit replaced unknowingly is found
+// out by the next ErrChanged.
+//
+// A circuit's window and its state are kept apart: a window belongs to one version of the circuit, so that a change of
+// state begins an empty one without another write.
+type Store interface {
+	// Tell adds the buckets to the window of one version of the circuit and returns the sum. Each bucket must be added
+	// atomically; the buckets of two callers may interleave. Buckets that are older than a window may be dropped. Who
+	// tells of a version that a Swap has replaced should be told so: it spares a call of a failing provider.
+	Tell(ctx context.Context, k Key, version uint64, reported []Bucket, now time.Time) (Told, error)
+	// Swap replaces the circuit if its version is still old, and otherwise returns ErrChanged with the circuit as it
+	// is. It must be linearizable: of two callers with the same old version one wins. The window of next must be
+	// that of its version from then on. A circuit that the store does not know has version 0.
+	Swap(ctx context.Context, k Key, old uint64, next Circuit, now time.Time) (Circuit, error)
+	// Hold replaces the holds of a key, whoever wrote them; the zero value lifts them.
+	Hold(ctx context.Context, k Key, h Holds, now time.Time) error
+	// Snapshot returns what is not plainly closed, or held. It may be some seconds behind. A closed circuit must stay in
+	// it for ForgetAfter after its last change, so that nobody takes an old version for a new one.
+	Snapshot(ctx context.Context) (Snapshot, error)
+}
+
+// Shared is the part of a circuit that a store keeps beside its window.
+func (c Circuit) Shared() Circuit {
+	c.Window, c.order = Window{}, order{}
 	return c
 }
+
+// Shared is the part of the holds that a store keeps.
+func (h Holds) Shared() Holds {
+	h.refusedAt = time.Time{}
+	return h
+}
+
+// ForgetAfter is how long after its last change a closed circuit is forgotten by a store, and with it its version.
+const ForgetAfter = 10 * time.Minute
 
 // Watched reports whether a failure has made the environments report their successes.
 func (c Circuit) Watched(now time.Time) bool { return now.Before(c.WatchUntil) }
@@ -72,7 +98,7 @@ func (c Circuit) Adopt(shared Circuit) Circuit {
 	return shared
 }
 
-// Returned is the shared circuit as a Tell returned it, judged with the environment's own order of calls: the sum of all
+// Returned is the circuit with the window that a Tell returned, judged with the environment's own order of calls: the sum of all
 // for rule (a), what this environment saw for rule (b).
 func (c Circuit) Returned(shared Circuit, f Failure, now time.Time, random float64) (Circuit, []Transition) {
 	shared.order = c.order

@@ -18,7 +18,7 @@ func TestTheReturnedSumDecides(t *testing.T) {
 		f := failure(own.call())
 		own.Circuit = own.Count(f, own.now)
 		_, report := breaker.Owed{}.Saw(own.now, 1, 1).Tell(own.now)
-		shared = shared.Merge(report, own.now)
+		shared.Window = shared.Window.Merge(own.now, report)
 
 		alone, changes := own.Judge(f, own.now, middle)
 		assert.Empty(t, changes)
@@ -39,7 +39,7 @@ func TestWhatTheOthersSawHoldsTheCircuitClosed(t *testing.T) {
 	own.fails(2)
 	f := failure(own.call())
 	own.Circuit = own.Count(f, own.now)
-	shared := breaker.Circuit{}.Merge([]breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 20, Weight: 3}}, own.now)
+	shared := breaker.Circuit{Window: breaker.Window{}.Merge(own.now, []breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 20, Weight: 3}})}
 	_, changes := own.Returned(shared, f, own.now, middle)
 	assert.Empty(t, changes)
 	_, changes = own.Judge(f, own.now, middle)
@@ -54,7 +54,7 @@ func TestARowIsOnesOwn(t *testing.T) {
 	for range 4 {
 		f := failure(own.wait(time.Millisecond).call())
 		own.Circuit = own.Count(f, own.now)
-		shared := breaker.Circuit{}.Merge([]breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 1000, Weight: 4}}, own.now)
+		shared := breaker.Circuit{Window: breaker.Window{}.Merge(own.now, []breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 1000, Weight: 4}})}
 		_, changes = own.Returned(shared, f, own.now, middle)
 	}
 	assert.Equal(t, breaker.FailuresInARow, changes[0].Cause)
@@ -90,7 +90,7 @@ func TestAdoptingASharedCircuit(t *testing.T) {
 	assert.Equal(t, breaker.Open, own.State)
 	assert.Equal(t, shared.Until, own.Until)
 	returned := newLine()
-	returned.Circuit = breaker.Circuit{Version: 7}.Merge([]breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 50, Weight: 2}}, start)
+	returned.Circuit = breaker.Circuit{Version: 7, Window: breaker.Window{}.Merge(start, []breaker.Bucket{{Slot: breaker.SlotOf(start), Attempts: 50, Weight: 2}})}
 	returned.Circuit = own.Adopt(returned.Circuit)
 	assert.Empty(t, returned.Window.Buckets(start), "what the others saw is not one's own")
 

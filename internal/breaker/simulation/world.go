@@ -61,7 +61,7 @@ type event struct {
 
 func newWorld(seed uint64, environments int, p provider) *world {
 	w := &world{now: epoch, random: rand.New(rand.NewPCG(seed, uint64(environments))), provider: p}
-	w.store = &store{now: func() time.Time { return w.now }}
+	w.store = &store{windows: map[uint64]breaker.Window{}, now: func() time.Time { return w.now }}
 	for range environments {
 		w.envs = append(w.envs, &environment{world: w})
 	}
@@ -140,7 +140,8 @@ func (e *environment) request() {
 // read takes over what the snapshot says. A circuit that it leaves out is plainly closed.
 func (e *environment) read() {
 	snapshot, _ := e.world.store.Snapshot(context.Background())
-	shared, ok := snapshot[theKey]
+	entry, ok := snapshot[theKey.String()]
+	shared := entry.Circuit
 	if !ok {
 		shared = breaker.Circuit{Version: e.circuit.Version}
 		if e.circuit.State != breaker.Closed {
@@ -204,7 +205,7 @@ func (e *environment) succeeded(a breaker.Attempt) {
 	e.circuit, _ = e.circuit.Next(breaker.Success{Attempt: a}, w.now, 0)
 	e.owed = e.owed.Saw(w.now, 1, 0)
 	if e.owed.Due(w.now, e.circuit.Watched(w.now)) {
-		e.adopt(e.tell())
+		e.tell()
 	}
 }
 
@@ -219,22 +220,38 @@ func (e *environment) failed(a breaker.Attempt) {
 	if e.circuit.State != breaker.Closed || !a.Began.After(e.circuit.OpenedAt) {
 		return
 	}
+	watching := e.circuit.Watched(w.now)
 	e.circuit = e.circuit.Count(f, w.now)
 	e.owed = e.owed.Saw(w.now, 1, 1)
-	shared := e.tell()
-	next, changes := e.circuit.Returned(shared, f, w.now, w.random.Float64())
-	if len(changes) == 0 {
-		e.adopt(shared)
-		return
+	if !watching {
+		e.watch()
 	}
-	e.replace(shared.Version, next, changes)
+	told := e.circuit.Version
+	sum := e.tell()
+	shared := e.circuit
+	if shared.Version != told {
+		return // replaced by others meanwhile: the sum is of another time
+	}
+	shared.Window = sum
+	if next, changes := e.circuit.Returned(shared, f, w.now, w.random.Float64()); len(changes) > 0 {
+		e.replace(shared.Version, next, changes)
+	}
 }
 
-func (e *environment) tell() breaker.Circuit {
+// watch makes the others tell of their successes.
+func (e *environment) watch() {
+	_, _ = e.world.store.Swap(context.Background(), theKey, e.circuit.Version, e.circuit, e.world.now)
+}
+
+// tell tells what is owed and returns the sum of all.
+func (e *environment) tell() breaker.Window {
 	var reported []breaker.Bucket
 	e.owed, reported = e.owed.Tell(e.world.now)
-	shared, _ := e.world.store.Tell(context.Background(), theKey, reported, e.world.now)
-	return shared
+	told, _ := e.world.store.Tell(context.Background(), theKey, e.circuit.Version, reported, e.world.now)
+	if told.Successor != nil {
+		e.adopt(*told.Successor)
+	}
+	return told.Window
 }
 
 // swap applies an event to the circuit as it is known and reports whether the store agreed.
@@ -247,7 +264,7 @@ func (e *environment) swap(ev breaker.Event) bool {
 }
 
 func (e *environment) replace(old uint64, next breaker.Circuit, changes []breaker.Transition) bool {
-	now, err := e.world.store.Swap(context.Background(), theKey, old, next)
+	now, err := e.world.store.Swap(context.Background(), theKey, old, next, e.world.now)
 	if err != nil {
 		e.adopt(now)
 		return false
@@ -266,29 +283,39 @@ var theKey = breaker.Key{Provider: "primary"}
 // write on the version, a snapshot of what is not plainly closed.
 type store struct {
 	circuit breaker.Circuit
+	windows map[uint64]breaker.Window
 	now     func() time.Time
 }
 
 var _ breaker.Store = (*store)(nil)
 
-func (s *store) Tell(_ context.Context, _ breaker.Key, reported []breaker.Bucket, now time.Time) (breaker.Circuit, error) {
-	s.circuit = s.circuit.Merge(reported, now)
-	return s.circuit, nil
+func (s *store) Tell(_ context.Context, _ breaker.Key, version uint64, reported []breaker.Bucket, now time.Time) (breaker.Told, error) {
+	s.windows[version] = s.windows[version].Merge(now, reported)
+	told := breaker.Told{Window: s.windows[version]}
+	if version != s.circuit.Version {
+		told.Successor = &s.circuit
+	}
+	return told, nil
 }
 
-func (s *store) Swap(_ context.Context, _ breaker.Key, old uint64, next breaker.Circuit) (breaker.Circuit, error) {
+func (s *store) Swap(_ context.Context, _ breaker.Key, old uint64, next breaker.Circuit, _ time.Time) (breaker.Circuit, error) {
 	if s.circuit.Version != old {
 		return s.circuit, breaker.ErrChanged
 	}
-	s.circuit = next
+	if next.Version != old {
+		s.windows[next.Version] = next.Window
+	}
+	s.circuit = next.Shared()
 	return next, nil
 }
 
-func (s *store) Snapshot(context.Context) (map[breaker.Key]breaker.Circuit, error) {
+func (s *store) Hold(context.Context, breaker.Key, breaker.Holds, time.Time) error { return nil }
+
+func (s *store) Snapshot(context.Context) (breaker.Snapshot, error) {
 	if s.circuit.Plain(s.now()) {
 		return nil, nil
 	}
-	return map[breaker.Key]breaker.Circuit{theKey: s.circuit}, nil
+	return breaker.Snapshot{theKey.String(): {Circuit: s.circuit}}, nil
 }
 
 // queue is a heap of events by time.
