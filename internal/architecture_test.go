@@ -48,7 +48,7 @@ var layers = map[string]layer{
 
 	"internal/catalog": policy, "internal/route": policy, "internal/breaker": policy, "internal/retry": policy,
 	"internal/idempotency": policy, "internal/tenant": policy, "internal/contract": policy, "internal/media": policy,
-	"internal/usage": policy,
+	"internal/usage": policy, "internal/ledger": policy, "internal/trace": policy,
 
 	"internal/telemetry": beside, "internal/settings": beside,
 
@@ -59,7 +59,7 @@ var layers = map[string]layer{
 	"internal/dialect": front, "internal/edge": front,
 	"functions/*": function,
 
-	"internal/runtimeapi": offstage, "internal/simulate": offstage, "localstack": offstage,
+	"internal/storetest": offstage, "internal/runtimeapi": offstage, "internal/simulate": offstage, "localstack": offstage,
 }
 
 func layerOf(pkg string) layer {

@@ -64,7 +64,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Keys:      tenant.NewTable(config),
 		Providers: providers,
 		Policy:    policy,
-		Health:    &breaker.Memory{},
+		Health:    &breaker.Fleet{},
 		Prices:    usage.Embedded(),
 		Shares:    &retry.Shares{},
 		Latencies: &route.Latencies{},

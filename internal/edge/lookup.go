@@ -21,7 +21,7 @@ func (h *handler) health(x *exchange) {
 
 // explain shows the candidates of a request without calling any.
 func (h *handler) explain(x *exchange) {
-	e, err := h.Gateway.Explain(x.call())
+	e, err := h.Gateway.Explain(x.r.Context(), x.call())
 	if err != nil {
 		x.Refuse(gateway.Head{}, err)
 		return

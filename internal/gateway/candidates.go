@@ -17,19 +17,6 @@ import (
 	"spillway/internal/usage"
 )
 
-// Health knows which candidates may be called now, from what became of earlier calls.
-//
-// Look must answer from memory, take no lease and wait for nothing. Admit must let at most one probe of an open circuit
-// through at a time; every permit that it gives is reported, once or, after a success, once more. None of them may fail:
-// where nothing is known, a candidate may be called. All must be safe for concurrent use.
-type Health interface {
-	Look(now time.Time, keys []breaker.Key) []breaker.View
-	Admit(now time.Time, k breaker.Key, firstContent time.Duration) breaker.Permit
-	Report(now time.Time, p breaker.Permit, o breaker.Outcome, random float64) []breaker.Transition
-}
-
-var _ Health = (*breaker.Memory)(nil)
-
 // typicalOutput is the output, in tokens, at which channels are compared by cost.
 const typicalOutput = 500
 
@@ -82,7 +69,7 @@ func (g *Gateway) eligible(j *journey) {
 	for i, c := range j.route.Candidates {
 		keys[i] = keyOf(c)
 	}
-	for i, view := range g.Health.Look(time.Now(), keys) {
+	for i, view := range j.visit.Look(time.Now(), keys) {
 		c := candidate{Candidate: j.route.Candidates[i], remembered: view.Remembered}
 		if view.Skip() {
 			j.passOver(&c, view)
@@ -162,8 +149,8 @@ func silenceLimit(j *journey) time.Duration {
 
 // report tells the health what became of a call, and the operators of circuits that changed. opened says that the
 // candidate's circuit has opened.
-func (g *Gateway) report(p breaker.Permit, c *candidate, o breaker.Outcome) (opened bool) {
-	transitions := g.Health.Report(time.Now(), p, o, g.Random())
+func (g *Gateway) report(j *journey, p breaker.Permit, c *candidate, o breaker.Outcome) (opened bool) {
+	transitions := j.visit.Report(time.Now(), p, o, g.Random())
 	g.emit(c, transitions)
 	return slices.ContainsFunc(transitions, func(t breaker.Transition) bool { return t.To == breaker.Open })
 }

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
@@ -42,8 +44,9 @@ type ExplainedChannel struct {
 }
 
 // Explain plans a request and calls no provider.
-func (g *Gateway) Explain(call Call) (*Explanation, *fault.Error) {
-	j := begin(call)
+func (g *Gateway) Explain(ctx context.Context, call Call) (*Explanation, *fault.Error) {
+	j := g.begin(ctx, call)
+	defer j.visit.End()
 	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse} {
 		if err := step(j); err != nil {
 			return nil, err
@@ -80,7 +83,7 @@ type Model struct {
 
 // Models lists what a key may call, by id.
 func (g *Gateway) Models(call Call) ([]Model, *fault.Error) {
-	j := begin(call)
+	j := &journey{call: call, start: time.Now()}
 	if err := g.authenticate(j); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"spillway/internal/breaker"
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/contract"
@@ -30,8 +31,9 @@ type Gateway struct {
 	// Providers are the adapters by provider kind; every kind of the catalog must be there.
 	Providers map[string]provider.Provider
 	Policy    *fault.Policy
-	Health    Health
-	Prices    usage.Table
+	// Health knows which candidates may be called now, from what became of earlier calls, here and in other environments.
+	Health *breaker.Fleet
+	Prices usage.Table
 	// Shares bounds the retries and the fallbacks of each organization and route.
 	Shares *retry.Shares
 	// Latencies know how fast channels were lately.
@@ -113,8 +115,9 @@ type Head struct {
 // Serve takes one call through the journey. It returns when the answer, the error or the interruption has been written
 // and the records are made; nothing of it goes on afterwards.
 func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
-	j, out := begin(call), &outlet{client: client}
+	j, out := g.begin(ctx, call), &outlet{client: client}
 	defer g.record(j)
+	defer j.visit.End()
 	defer out.close()
 	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse, g.plan} {
 		if err := step(j); err != nil {
@@ -152,6 +155,8 @@ type journey struct {
 	req    *chat.Request
 	wishes Wishes
 	route  *route.Plan
+	// visit is the request's dealings with the health of the candidates.
+	visit *breaker.Visit
 	// contract is what the request demands of the answer; nil: nothing.
 	contract *contract.Contract
 
@@ -200,8 +205,9 @@ func (j *journey) tenant() retry.Tenant {
 	return retry.Tenant{Organization: j.caller.Organization.Name, Route: j.route.Route}
 }
 
-func begin(call Call) *journey {
-	return &journey{call: call, start: time.Now(), outcome: string(fault.InternalError), status: fault.InternalError.Status()}
+func (g *Gateway) begin(ctx context.Context, call Call) *journey {
+	now := time.Now()
+	return &journey{call: call, start: now, visit: g.Health.Begin(ctx, now), outcome: string(fault.InternalError), status: fault.InternalError.Status()}
 }
 
 // authenticate finds out who calls.
@@ -227,6 +233,7 @@ func (g *Gateway) parse(j *journey) *fault.Error {
 
 // plan lists the candidates.
 func (g *Gateway) plan(j *journey) *fault.Error {
+	j.visit.Ready()
 	p, err := route.Resolve(g.Catalog, j.caller.Organization, j.req, g.Random, g.ranking(j.req))
 	if err != nil {
 		return err

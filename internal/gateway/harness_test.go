@@ -173,7 +173,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -227,7 +227,7 @@ func (k kind) ask(t *testing.T, upstream *wire.Client, r kindRow) outcome {
 	c, err := catalog.Load([]byte(k.config(r.options)), func(string) string { return "sk-" + secret })
 	require.NoError(t, err)
 	policy := fault.Default()
-	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Policy: policy, Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{},
+	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Policy: policy, Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{},
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: upstream, Policy: policy}, "anthropic": &anthropic.Provider{Wire: upstream, Policy: policy}, "gemini": &gemini.Provider{Wire: upstream, Policy: policy}},
 		Recorder:  recorder, Prices: prices.Embedded(), DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
 	handler := edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: "test", ConfigVersion: c.Version, PolicyVersion: policy.Version})

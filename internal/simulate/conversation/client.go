@@ -114,7 +114,7 @@ func (a Adapter) gateway(t *testing.T, made provider.Call, d dialect.Dialect, p 
 	recorder := telemetry.New(io.Discard, slog.LevelError)
 	return edge.New(edge.Config{Recorder: recorder, Chat: d, Version: "test", Gateway: &gateway.Gateway{
 		Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{a.Provider.Kind: p}, Policy: fault.Default(),
-		Health: &breaker.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Fetcher: there(made.Fetched),
+		Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Fetcher: there(made.Fetched),
 		Random: func() float64 { return 0.5 }}})
 }
 
