@@ -28,8 +28,10 @@ func (x *exchange) Refuse(h gateway.Head, e *fault.Error) {
 	if s := e.RetrySeconds(); s > 0 {
 		header.Set("Retry-After", strconv.FormatInt(s, 10))
 	}
-	x.w.WriteHeader(e.HTTPStatus())
-	_, _ = x.w.Write(x.dialect.AppendError(nil, e, x.id)) // a client that left needs no error
+	x.begin(e.HTTPStatus())
+	body := x.dialect.AppendError(nil, e, x.id)
+	x.keep(body)
+	_, _ = x.w.Write(body) // a client that left needs no error
 }
 
 // Open sends the headers of a stream.
@@ -41,8 +43,14 @@ func (x *exchange) Open(h gateway.Head) error {
 	header.Set("X-Accel-Buffering", "no")
 	x.committed = true
 	x.stream = x.dialect.NewStream(dialect.Head{ID: "chatcmpl-" + x.id, Created: time.Now()})
-	x.w.WriteHeader(http.StatusOK)
+	x.begin(http.StatusOK)
 	return nil
+}
+
+// begin sends the status line.
+func (x *exchange) begin(status int) {
+	x.status = status
+	x.w.WriteHeader(status)
 }
 
 // Commit sends the headers of a stream that is not open yet, and sets those of a plain answer.
@@ -78,7 +86,7 @@ func (x *exchange) Whole(a *chat.Answer) error {
 }
 
 // Alive sends a comment: no event, and no blank line that could end one.
-func (x *exchange) Alive() error { return x.send(sse.AppendComment(nil, "ka")) }
+func (x *exchange) Alive() error { return x.write(sse.AppendComment(nil, "ka")) }
 
 // End ends a whole stream.
 func (x *exchange) End(u *chat.Usage) error { return x.send(x.stream.End(u)) }
@@ -88,14 +96,28 @@ func (x *exchange) Interrupt(e *fault.Error, u *chat.Usage) error {
 	return x.send(x.stream.Interrupt(e, u))
 }
 
+// send sends what belongs to the answer, and keeps it where the answer is kept.
 func (x *exchange) send(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if _, err := x.w.Write(b); err != nil {
-		return err
+	x.keep(b)
+	return x.write(b)
+}
+
+// write writes to the client.
+func (x *exchange) write(b []byte) error {
+	if x.gone {
+		return nil
 	}
-	return x.flush.Flush()
+	_, err := x.w.Write(b)
+	if err == nil {
+		err = x.flush.Flush()
+	}
+	if err != nil && x.kept != nil {
+		x.gone, err = true, nil
+	}
+	return err
 }
 
 func (x *exchange) setHead(h gateway.Head) {

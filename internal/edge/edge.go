@@ -12,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"spillway/internal/catalog"
 	"spillway/internal/chat"
 	"spillway/internal/dialect"
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
+	"spillway/internal/idempotency"
 	"spillway/internal/telemetry"
 )
 
@@ -64,6 +66,11 @@ type exchange struct {
 	stream    dialect.Stream // nil until a streamed answer is committed
 	head      dialect.Head
 	committed bool // the status line is sent
+	status    int  // that it says; 0: 200
+	// kept records what is sent, for a request with an Idempotency-Key; nil: nothing is recorded. gone says that the
+	// client of such a request has left: what is sent is recorded only.
+	kept *idempotency.Recording
+	gone bool
 	// sent says that something of an answer was sent in a stream, sentTool that a part of a tool call was.
 	sent, sentTool bool
 }
@@ -108,8 +115,47 @@ func (x *exchange) read() (*chat.Request, gateway.Wishes, *fault.Error) {
 	if err != nil {
 		return nil, wishes, err
 	}
-	x.req, err = x.dialect.Parse(body)
+	if x.req, err = x.dialect.Parse(body); err != nil {
+		return nil, wishes, err
+	}
+	wishes.Idempotency, err = readIdempotency(x.r, body)
 	return x.req, wishes, err
+}
+
+// maxWait is the longest that a request waits for another one with its key (contract.md §5).
+const maxWait = 30 * time.Second
+
+// readIdempotency reads the Idempotency-Key and what it stands for.
+func readIdempotency(r *http.Request, body []byte) (gateway.Idempotency, *fault.Error) {
+	const name = "Idempotency-Key"
+	given, ok := r.Header[name]
+	if !ok {
+		return gateway.Idempotency{}, nil
+	}
+	if n := utf8.RuneCountInString(given[0]); n == 0 || n > idempotency.MaxKey || len(given) > 1 {
+		return gateway.Idempotency{}, fault.Invalid(name, name+": must be one key of 1 to 255 characters")
+	}
+	f, err := idempotency.Of(r.Method, r.URL.Path, r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return gateway.Idempotency{}, fault.Invalid("body", "the body could not be read for its Idempotency-Key")
+	}
+	return gateway.Idempotency{Key: given[0], Fingerprint: f, Wait: preferredWait(r.Header.Values("Prefer"))}, nil
+}
+
+// preferredWait is the preference wait=N of RFC 7240, in seconds. What is not understood is passed over, as it says.
+func preferredWait(values []string) time.Duration {
+	for _, v := range values {
+		for p := range strings.SplitSeq(v, ",") {
+			name, n, _ := strings.Cut(p, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			if seconds, err := strconv.ParseUint(strings.TrimSpace(n), 10, 16); err == nil {
+				return min(time.Duration(seconds)*time.Second, maxWait)
+			}
+		}
+	}
+	return 0
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Error) {

@@ -14,6 +14,7 @@ import (
 	"spillway/internal/chat"
 	"spillway/internal/contract"
 	"spillway/internal/fault"
+	"spillway/internal/idempotency"
 	"spillway/internal/provider"
 	"spillway/internal/redact"
 	"spillway/internal/retry"
@@ -44,6 +45,10 @@ type Gateway struct {
 	// MaxStream is how much of one provider's stream is relayed, in bytes; 0: no bound. Below the platform's own limit of an
 	// answer, so that the end is ours to tell.
 	MaxStream int
+	// Claims keeps the Idempotency-Keys, Objects the answers that are too large for a record; nil: a request with a key is
+	// refused, and a large answer is not kept.
+	Claims  idempotency.Store
+	Objects idempotency.Objects
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
@@ -71,6 +76,16 @@ type Wishes struct {
 	Commit catalog.Commit
 	// WholeTools asks for tool calls in one piece.
 	WholeTools bool
+	// Idempotency is what the client asked of a repetition.
+	Idempotency Idempotency
+}
+
+// Idempotency is a client's Idempotency-Key with the request that it stands for. The zero value: there is none.
+type Idempotency struct {
+	Key         string
+	Fingerprint idempotency.Fingerprint
+	// Wait is how long to wait for another request of the same key (Prefer: wait); 0: not at all.
+	Wait time.Duration
 }
 
 // Client is the far end of the answer. It is used by one goroutine at a time.
@@ -96,6 +111,14 @@ type Client interface {
 	End(*chat.Usage) error
 	// Interrupt ends a stream that is not whole, so that no client can take it for one that is.
 	Interrupt(*fault.Error, *chat.Usage) error
+
+	// Keep makes the client record what is sent from now on. It is called before anything is sent. From then on a client
+	// that has left is no error: the answer is finished for its repetition.
+	Keep()
+	// Kept returns what was sent; false: it was too much to be kept. It is called once, after everything was sent.
+	Kept() (idempotency.Result, bool)
+	// Replay sends a stored result, with its status, its headers and the body as it was. Nothing else is sent.
+	Replay(r idempotency.Result, body []byte)
 }
 
 // Head is what the headers of an answer say.
@@ -119,14 +142,34 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 	defer g.record(j)
 	defer j.visit.End()
 	defer out.close()
-	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse, g.plan} {
+	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse} {
 		if err := step(j); err != nil {
 			g.refuse(j, out, err)
 			return
 		}
 	}
+	stored, err := g.claim(ctx, j)
+	if err != nil {
+		g.refuse(j, out, err)
+		return
+	}
+	if stored != nil {
+		g.replay(ctx, j, out, stored)
+		return
+	}
+	defer g.conclude(j, client)
+	g.answer(ctx, j, out)
+}
+
+// answer finds who answers, and passes the answer on.
+func (g *Gateway) answer(ctx context.Context, j *journey, out *outlet) {
+	if err := g.plan(j); err != nil {
+		g.refuse(j, out, err)
+		return
+	}
 	ctx, cancel := j.bound(ctx)
 	defer cancel()
+	g.keep(j, out.client)
 	out.gone = cancel
 	if d := j.route.Policy.HoldTime; d > 0 && j.req.Stream {
 		out.openAfter(d, func() Head { return Head{Route: j.route.Route, PolicyVersion: g.policyOf(j).Version} })
@@ -157,6 +200,12 @@ type journey struct {
 	route  *route.Plan
 	// visit is the request's dealings with the health of the candidates.
 	visit *breaker.Visit
+	// claim is the request's hold on its Idempotency-Key; nil: it brought none. whole says that the answer is whole, kept
+	// what became of the key for the records, keptErr why it was not stored.
+	claim   *claim
+	whole   bool
+	kept    string
+	keptErr error
 	// contract is what the request demands of the answer; nil: nothing.
 	contract *contract.Contract
 
@@ -248,7 +297,8 @@ func (g *Gateway) plan(j *journey) *fault.Error {
 	return nil
 }
 
-// bound sets the request's deadlines: never later than the platform's, nor the client's own.
+// bound sets the request's deadlines: never later than the platform's, nor the client's own. The work for an
+// Idempotency-Key goes on when the client leaves: it is there for the repetition.
 func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	j.soft = j.start.Add(retry.DefaultRequest)
 	if d := j.route.Policy.Timeout; d > 0 {
@@ -262,6 +312,9 @@ func (j *journey) bound(ctx context.Context) (context.Context, context.CancelFun
 	}
 	if !j.req.Stream && (j.hard.IsZero() || j.soft.Before(j.hard)) {
 		j.hard = j.soft
+	}
+	if j.claim != nil {
+		ctx = context.WithoutCancel(ctx)
 	}
 	if j.hard.IsZero() {
 		return context.WithCancel(ctx)
@@ -339,6 +392,9 @@ func (g *Gateway) record(j *journey) {
 		q.Fallback = f.cand.Channel != j.route.Candidates[0].Channel
 	}
 	q.Wasted = j.wasted
+	if q.Idempotency = j.kept; j.keptErr != nil {
+		q.StoreError = j.keptErr.Error()
+	}
 	if j.err != nil && j.err.Code == fault.InternalError {
 		q.Cause = j.err.Error()
 	}

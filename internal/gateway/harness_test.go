@@ -30,6 +30,7 @@ import (
 	"spillway/internal/edge"
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
+	"spillway/internal/idempotency"
 	"spillway/internal/provider"
 	"spillway/internal/provider/openai"
 	"spillway/internal/provider/wire"
@@ -85,6 +86,9 @@ type settings struct {
 	maxEvent int
 	// maxStream bounds what is relayed of a stream; 0: no bound.
 	maxStream int
+	// claims and objects keep Idempotency-Keys and large answers; nil: none are kept.
+	claims  idempotency.Store
+	objects idempotency.Objects
 	// down are the letters of the channels whose hosts refuse connections.
 	down string
 }
@@ -173,7 +177,7 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: s.claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -32,7 +32,7 @@ func (g *Gateway) relay(j *journey, f *found, out *outlet) {
 
 // delivered ends the journey of an answer that came whole; err says that the client had left.
 func (j *journey) delivered(err error) {
-	j.outcome, j.status = "answered", 200
+	j.outcome, j.status, j.whole = "answered", 200, true
 	if err != nil {
 		j.outcome = string(fault.ClientClosed)
 	}

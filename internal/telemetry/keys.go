@@ -57,4 +57,6 @@ const (
 	KeyTo                = "to"
 	KeyCause             = "cause"
 	KeyStack             = "stack"
+	KeyIdempotency       = "idempotency"
+	KeyStoreError        = "store_error"
 )

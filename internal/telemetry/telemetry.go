@@ -136,6 +136,10 @@ type Request struct {
 	// Cost is what the client is charged for, Wasted what the failed attempts cost, in billionths of a US dollar.
 	Cost   Cost
 	Wasted int64
+	// Idempotency is what became of the Idempotency-Key: "stored", "released", "replayed", or "store_failed" and
+	// "release_failed" with StoreError. Empty: the request brought none.
+	Idempotency string
+	StoreError  string
 }
 
 // Cost is what one attempt costs.
@@ -174,7 +178,8 @@ func (r *Recorder) Request(q Request) {
 		attrs = append(attrs, slog.String(KeyCause, q.Cause))
 	}
 	attrs = append(attrs, usageAttrs(q.Usage)...)
-	for _, a := range []slog.Attr{slog.String(KeyClass, q.Class), slog.String(KeyUser, q.User), slog.String(KeyConversation, q.Conversation)} {
+	for _, a := range []slog.Attr{slog.String(KeyClass, q.Class), slog.String(KeyUser, q.User), slog.String(KeyConversation, q.Conversation),
+		slog.String(KeyIdempotency, q.Idempotency), slog.String(KeyStoreError, q.StoreError)} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)
 		}
