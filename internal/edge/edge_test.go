@@ -30,6 +30,7 @@ import (
 	"spillway/internal/edge"
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
+	"spillway/internal/idempotency"
 	"spillway/internal/provider"
 	"spillway/internal/retry"
 	"spillway/internal/route"
@@ -142,7 +143,7 @@ func newDoorWith(t testing.TB, records io.Writer) *door {
 	d := &door{upstream: &echo{}}
 	recorder := telemetry.New(records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": d.upstream}, Policy: fault.Default(),
-		Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
+		Health: &breaker.Fleet{}, Claims: &idempotency.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
 		Random: func() float64 { return 0.5 }}
 	d.handler = edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: openai.Chat{}, Version: "v1.2.3", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})

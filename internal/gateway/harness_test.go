@@ -86,9 +86,11 @@ type settings struct {
 	maxEvent int
 	// maxStream bounds what is relayed of a stream; 0: no bound.
 	maxStream int
-	// claims and objects keep Idempotency-Keys and large answers; nil: none are kept.
-	claims  idempotency.Store
-	objects idempotency.Objects
+	// claims and objects keep Idempotency-Keys, nil: in memory, and large answers, nil: none are kept. storeless says that
+	// there is no place for keys.
+	claims    idempotency.Store
+	storeless bool
+	objects   idempotency.Objects
 	// down are the letters of the channels whose hosts refuse connections.
 	down string
 }
@@ -176,8 +178,12 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 		chat = s.dialect(chat)
 	}
 	recorder := telemetry.New(&w.records, slog.LevelDebug)
+	claims := s.claims
+	if claims == nil && !s.storeless {
+		claims = &idempotency.Memory{}
+	}
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: s.claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -329,7 +329,7 @@ func TestAStoreThatFails(t *testing.T) {
 		})
 	})
 	t.Run("no store at all: 503, and requests without a key are served", func(t *testing.T) {
-		inBubble(t, settings{}, func(t *testing.T, w *world) {
+		inBubble(t, settings{storeless: true}, func(t *testing.T, w *world) {
 			assert.Equal(t, 503, w.do(t, keyed("k", asks("alone", false))).status)
 			w.provider.Script("a-1", alpha.says("Hello"))
 			assert.Equal(t, 200, w.do(t, request{body: asks("alone", false)}).status)
