@@ -1,0 +1,67 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/sivchari/kumo"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/dynamo"
+	"spillway/internal/storetest"
+)
+
+// backends are the tables that the suites run against: the embedded emulator always, and whatever AWS_ENDPOINT_URL names
+// (`make test-aws`; CI names moto, which is strict about expressions and sizes).
+func backends(t *testing.T, test func(t *testing.T, api *sdk.Client)) {
+	t.Run("kumo", func(t *testing.T) {
+		server := kumo.NewServer()
+		t.Cleanup(server.Close)
+		test(t, dynamo.New(config(server.URL)))
+	})
+	t.Run("endpoint", func(t *testing.T) {
+		endpoint := os.Getenv("AWS_ENDPOINT_URL")
+		if endpoint == "" {
+			t.Skip("AWS_ENDPOINT_URL names no endpoint; `make test-aws` sets it")
+		}
+		test(t, dynamo.New(config(endpoint)))
+	})
+}
+
+func config(endpoint string) aws.Config {
+	return aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+	})}
+}
+
+// table makes a table of its own for one test: servers may share state.
+func table(t *testing.T, api *sdk.Client) string {
+	t.Helper()
+	name := fmt.Sprintf("test-%016x", rand.Uint64())
+	_, err := api.CreateTable(t.Context(), &sdk.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}})
+	require.NoError(t, err)
+	require.NoError(t, sdk.NewTableExistsWaiter(api).Wait(t.Context(), &sdk.DescribeTableInput{TableName: &name}, 30*time.Second))
+	t.Cleanup(func() { _, _ = api.DeleteTable(context.Background(), &sdk.DeleteTableInput{TableName: &name}) })
+	return name
+}
+
+func TestIdempotency(t *testing.T) {
+	backends(t, func(t *testing.T, api *sdk.Client) {
+		storetest.Idempotency(t, &dynamo.Idempotency{API: api, Table: table(t, api)})
+	})
+}
+
+func TestHealth(t *testing.T) {
+	backends(t, func(t *testing.T, api *sdk.Client) {
+		storetest.Circuits(t, &dynamo.Health{API: api, Table: table(t, api)})
+	})
+}
