@@ -1,19 +1,24 @@
 package main
 
 import (
+	"context"
 	cryptorand "crypto/rand"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"spillway/internal/breaker"
 	"spillway/internal/catalog"
 	chatdialect "spillway/internal/dialect/openai"
+	"spillway/internal/dynamo"
 	"spillway/internal/edge"
 	"spillway/internal/fault"
 	"spillway/internal/fetch"
 	"spillway/internal/gateway"
+	"spillway/internal/idempotency"
 	"spillway/internal/provider"
 	"spillway/internal/provider/anthropic"
 	"spillway/internal/provider/gemini"
@@ -21,6 +26,7 @@ import (
 	upstream "spillway/internal/provider/wire"
 	"spillway/internal/retry"
 	"spillway/internal/route"
+	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
@@ -64,7 +70,6 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Keys:      tenant.NewTable(config),
 		Providers: providers,
 		Policy:    policy,
-		Health:    &breaker.Fleet{},
 		Prices:    usage.Embedded(),
 		Shares:    &retry.Shares{},
 		Latencies: &route.Latencies{},
@@ -74,6 +79,34 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		DigestKey: digestKey,
 		Random:    rand.Float64,
 	}
+	share(g, s.State, recorder)
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,
 		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
+}
+
+// share gives the gateway the state that it shares with other environments: in AWS, or in its own memory where none is
+// configured.
+func share(g *gateway.Gateway, s *settings.State, recorder *telemetry.Recorder) {
+	if s == nil {
+		recorder.Notice("no tables are configured: Idempotency-Keys, circuits and holds are kept in this environment's memory, and no other environment sees them")
+		g.Claims, g.Health = &idempotency.Memory{}, &breaker.Fleet{}
+		return
+	}
+	tables := dynamo.New(awsConfig(s, s.DynamoDB))
+	g.Claims = &dynamo.Idempotency{API: tables, Table: s.IdempotencyTable}
+	g.Health = &breaker.Fleet{Store: &dynamo.Health{API: tables, Table: s.HealthTable}, Lost: recorder.StoreLost}
+	g.Objects = &s3store.Objects{API: s3store.New(awsConfig(s, s.S3)), Bucket: s.ResultsBucket}
+}
+
+// awsConfig is made by hand: the SDK's own loading looks for profiles and metadata services, and takes 5 ms and 2 MB for
+// what Lambda puts into the environment.
+func awsConfig(s *settings.State, endpoint string) aws.Config {
+	c := aws.Config{Region: s.Region, HTTPClient: &http.Client{Transport: &upstream.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey.Reveal(), SessionToken: s.SessionToken.Reveal()}, nil
+		})}
+	if endpoint != "" {
+		c.BaseEndpoint = &endpoint
+	}
+	return c
 }

@@ -28,7 +28,8 @@ var (
 	Duration     = Metric{"Duration", "Milliseconds"}
 	WastedCost   = Metric{"WastedCost", "None"} // US dollars
 	Transitions  = Metric{"CircuitTransitions", "Count"}
-	Alerts       = Metric{"Alerts", "Count"} // by reason and provider: 4 reasons a provider
+	StoreErrors  = Metric{"StoreErrors", "Count"} // by the call that failed, as the reason
+	Alerts       = Metric{"Alerts", "Count"}      // by reason and provider: 4 reasons a provider
 )
 
 // ErrorsOf is the count of requests that ended with a class.

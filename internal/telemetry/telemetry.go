@@ -266,6 +266,16 @@ func (r *Recorder) Transition(now time.Time, provider, circuit, from, to, reason
 	r.Measure(Measured{Provider: provider, At: now, Values: []Value{{Transitions, 1}}})
 }
 
+// StoreLost counts a call of the shared store that failed, and records it at most once a minute: the request that made it
+// goes on without.
+func (r *Recorder) StoreLost(call string, err error) {
+	now := time.Now()
+	r.Measure(Measured{Provider: "store", Reason: call, At: now, Values: []Value{{StoreErrors, 1}}})
+	if r.due("store "+call, now) {
+		r.log.LogAttrs(context.Background(), slog.LevelWarn, "store_lost", slog.String(KeyOperation, call), slog.String(KeyStoreError, err.Error()))
+	}
+}
+
 // Panicked records a recovered panic. stack is ours and holds no request data.
 func (r *Recorder) Panicked(requestID, value, stack string) {
 	r.log.LogAttrs(context.Background(), slog.LevelError, "panic", slog.String(KeyRequestID, requestID), slog.String(KeyCause, value), slog.String(KeyStack, stack))

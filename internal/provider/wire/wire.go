@@ -145,6 +145,12 @@ func (t *trace) observe(ctx context.Context, err error, phase fault.Phase) fault
 	return o
 }
 
+// RoundTrip makes one call over the origin's transport, for clients that bring their own requests: those of AWS. Like all
+// calls here it is made once, and not over a connection that a freeze may have killed.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	return c.transport(r.URL, false).RoundTrip(r)
+}
+
 // transport returns the origin's transport, without connections that a freeze may have killed.
 func (c *Client) transport(u *url.URL, fresh bool) *http.Transport {
 	key := u.Scheme + "://" + u.Host
