@@ -153,6 +153,10 @@ func (t *template) ref(n ast.Node, name string) (any, error) {
 		return t.nameOf(r, "FunctionName")
 	case "AWS::Logs::LogGroup":
 		return t.nameOf(r, "LogGroupName")
+	case "AWS::DynamoDB::Table":
+		return t.tableName(r)
+	case "AWS::S3::Bucket":
+		return t.bucketName(r)
 	default:
 		return nil, t.errorf(n, "what Ref of a %s gives is not known here", r.kind)
 	}
@@ -173,6 +177,10 @@ func (t *template) attribute(n ast.Node, id, name string) (any, error) {
 		return fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", region, account, physical), nil
 	case "AWS::Logs::LogGroup.Arn":
 		return fmt.Sprintf("arn:aws:logs:%s:%s:log-group:%s:*", region, account, physical), nil
+	case "AWS::DynamoDB::Table.Arn":
+		return fmt.Sprintf("arn:aws:dynamodb:%s:%s:table/%s", region, account, physical), nil
+	case "AWS::S3::Bucket.Arn":
+		return fmt.Sprintf("arn:aws:s3:::%s", physical), nil
 	default:
 		return nil, t.errorf(n, "the attribute %s of a %s is not known here", name, r.kind)
 	}

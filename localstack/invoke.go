@@ -26,11 +26,11 @@ func invoke(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if !json.Valid(event) {
 		return fmt.Errorf("reading the event: %s is not JSON", o.event)
 	}
-	f, err := theFunction()
+	d, err := readDeployment()
 	if err != nil {
 		return err
 	}
-	s, err := o.bringUp(ctx, f, invokeLog, stderr)
+	s, err := o.bringUp(ctx, d, invokeLog, stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -40,7 +40,7 @@ func invoke(ctx context.Context, o options, stdout, stderr io.Writer) error {
 
 	p := &printer{out: stdout, header: http.Header{}, began: time.Now()}
 	if err := s.front.ServeEvent(p, event); err != nil {
-		return stopped(ctx, fmt.Errorf("invoking %s with %s: %w", f.logicalID, o.event, err))
+		return stopped(ctx, fmt.Errorf("invoking %s with %s: %w", d.functions[0].logicalID, o.event, err))
 	}
 	fmt.Fprintf(stderr, "\n%d bytes of body, the first after %s, the last after %s; log %s\n",
 		p.size, p.first.Round(time.Millisecond), p.last.Round(time.Millisecond), s.log.Name())

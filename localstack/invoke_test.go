@@ -22,7 +22,7 @@ func (p *parts) Write(b []byte) (int, error) {
 
 func TestInvoke(t *testing.T) {
 	t.Chdir("..")
-	o, err := parseOptions([]string{"-out", t.TempDir(), "-invoke", "events/chat-stream.json"}, io.Discard)
+	o, err := parseOptions([]string{"-out", t.TempDir(), "-invoke", "events/chat-stream.json"}, os.Getenv, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -34,13 +35,16 @@ const (
 // simulatorKey is what the sample configuration calls the key of the simulated provider, which takes any.
 const simulatorKey = "SIM_KEY"
 
+// endpointVariable is what every AWS SDK heeds: as the default of -aws here, and in the function.
+const endpointVariable = "AWS_ENDPOINT_URL"
+
 // parseOptions returns flag.ErrHelp after -h; what is wrong has then been written to output.
-func parseOptions(args []string, output io.Writer) (options, error) {
+func parseOptions(args []string, getenv func(string) string, output io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("localstack", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:3000", "`address` of the gateway's function URL")
-	flags.StringVar(&o.aws, "aws", embedded, "AWS services: embedded, or the `URL` of an endpoint, which functions get as AWS_ENDPOINT_URL")
+	flags.StringVar(&o.aws, "aws", cmp.Or(getenv(endpointVariable), embedded), "AWS services: embedded, or the `URL` of an endpoint; AWS_ENDPOINT_URL of this environment is its default")
 	flags.StringVar(&o.providers, "providers", simulated, "simulated: the simulated provider alone; config: the providers of -config,\nwith the keys that it names (env:NAME) taken from this environment")
 	flags.StringVar(&o.config, "config", "infra/gateway.yaml", "route configuration, a `path` to YAML, or to JSON if it ends in .json")
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
@@ -73,14 +77,12 @@ func (o options) problem() error {
 	return nil
 }
 
-// environment is what a function gets beside what Lambda sets, as "NAME=value": the variables of the template, where the
-// simulated provider or the AWS endpoint is, and, with the providers of the configuration, the variables that it
+// environment is what a function gets beside what Lambda sets, as "NAME=value": the variables of the template, where AWS and
+// the simulated provider are, and, with the providers of the configuration, the variables that it
 // refers to. Nothing else of this process's environment reaches a function.
-func (o options) environment(f function, simulator string, configuration []byte, lookup func(string) (string, bool)) ([]string, error) {
+func (o options) environment(f function, endpoint, simulator string, configuration []byte, lookup func(string) (string, bool)) ([]string, error) {
 	env := maps.Clone(f.env)
-	if o.aws != embedded {
-		env["AWS_ENDPOINT_URL"] = o.aws
-	}
+	env[endpointVariable] = endpoint
 	if o.providers == simulated {
 		env[settings.Simulator] = simulator
 		env[simulatorKey] = "simulated"

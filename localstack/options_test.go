@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,22 +13,26 @@ import (
 func TestOptions(t *testing.T) {
 	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.yaml", out: "build/local", concurrency: 10}
 	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", event: "e.json", concurrency: 3}
+	there := defaults
+	there.aws = all.aws
 	tests := map[string]struct {
 		args    []string
+		aws     string // AWS_ENDPOINT_URL
 		want    options
 		problem string // printed
 	}{
-		"without flags the defaults count": {nil, defaults, ""},
-		"every flag is heeded":             {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -concurrency 3"), all, ""},
-		"an endpoint must be a URL":        {[]string{"-aws", "localhost"}, options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
-		"providers are one of two":         {[]string{"-providers", "real"}, options{}, `-providers "real" is neither "simulated" nor "config"`},
-		"no environment serves nobody":     {[]string{"-concurrency", "0"}, options{}, "-concurrency must be at least 1"},
-		"a stray word is refused":          {[]string{"start"}, options{}, `"start" is no flag`},
+		"without flags the defaults count":          {nil, "", defaults, ""},
+		"every flag is heeded":                      {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -concurrency 3"), "http://elsewhere", all, ""},
+		"the endpoint may stand in the environment": {nil, all.aws, there, ""},
+		"an endpoint must be a URL":                 {[]string{"-aws", "localhost"}, "", options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
+		"providers are one of two":                  {[]string{"-providers", "real"}, "", options{}, `-providers "real" is neither "simulated" nor "config"`},
+		"no environment serves nobody":              {[]string{"-concurrency", "0"}, "", options{}, "-concurrency must be at least 1"},
+		"a stray word is refused":                   {[]string{"start"}, "", options{}, `"start" is no flag`},
 	}
 	for sentence, test := range tests {
 		t.Run(sentence, func(t *testing.T) {
 			var output bytes.Buffer
-			got, err := parseOptions(test.args, &output)
+			got, err := parseOptions(test.args, func(name string) string { return map[string]string{"AWS_ENDPOINT_URL": test.aws}[name] }, &output)
 			if test.problem != "" {
 				if err == nil || !strings.Contains(output.String(), test.problem) {
 					t.Errorf("got %v and %q, want %q", err, output.String(), test.problem)
@@ -39,7 +44,7 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parseOptions([]string{"-h"}, new(bytes.Buffer)); !errors.Is(err, flag.ErrHelp) {
+	if _, err := parseOptions([]string{"-h"}, os.Getenv, new(bytes.Buffer)); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-h gives %v", err)
 	}
 }
@@ -54,27 +59,23 @@ func TestEnvironment(t *testing.T) {
 		want []string
 	}{
 		"simulated: no key of mine reaches the function": {
-			options{aws: embedded, providers: simulated},
-			[]string{"OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
+			options{providers: simulated},
+			[]string{"AWS_ENDPOINT_URL=http://aws", "OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
 		},
 		"config: what the configuration names, and only that": {
-			options{aws: embedded, providers: fromFile},
-			[]string{"OPENAI_API_KEY=k", "OTHER_KEY=o", "SPILLWAY_CONFIG=gateway.json"},
-		},
-		"an AWS endpoint is handed on": {
-			options{aws: "http://e", providers: simulated},
-			[]string{"AWS_ENDPOINT_URL=http://e", "OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
+			options{providers: fromFile},
+			[]string{"AWS_ENDPOINT_URL=http://aws", "OPENAI_API_KEY=k", "OTHER_KEY=o", "SPILLWAY_CONFIG=gateway.json"},
 		},
 	}
 	for sentence, test := range tests {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := test.o.environment(f, "http://sim", configuration, lookup)
+			got, err := test.o.environment(f, "http://aws", "http://sim", configuration, lookup)
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("got  %v, %v\nwant %v", got, err, test.want)
 			}
 		})
 	}
-	if _, err := (options{providers: fromFile, config: "x.json"}).environment(f, "", []byte("{"), lookup); err == nil || !strings.Contains(err.Error(), "x.json") {
+	if _, err := (options{providers: fromFile, config: "x.json"}).environment(f, "", "", []byte("{"), lookup); err == nil || !strings.Contains(err.Error(), "x.json") {
 		t.Errorf("a broken configuration gives %v", err)
 	}
 }

@@ -23,7 +23,7 @@ const templateFile = "template.yaml"
 
 // run runs the stack until ctx ends, which is no error. Nothing that it started is left when it returns.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	f, err := theFunction()
+	d, err := readDeployment()
 	if err != nil {
 		return err
 	}
@@ -32,24 +32,26 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return fmt.Errorf("listening for clients (-addr chooses another address): %w", err)
 	}
 	defer entrance.Close()
-	s, err := o.bringUp(ctx, f, shortName(f.logicalID)+".log", stderr)
+	s, err := o.bringUp(ctx, d, shortName(d.functions[0].logicalID)+".log", stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer s.close()
-	o.greet(stdout, entrance.Addr(), s.log.Name(), s.simulator.url)
+	o.greet(stdout, entrance.Addr(), d, s)
 	return serve(ctx, entrance, s.front)
 }
 
 // running is the function and what it calls.
 type running struct {
 	simulator *simulator
+	aws       *services
 	log       *os.File
 	front     *runtimeapi.Front
 }
 
 // bringUp builds the function and starts it, with its log in a file of the given name.
-func (o options) bringUp(ctx context.Context, f function, log string, stderr io.Writer) (_ *running, err error) {
+func (o options) bringUp(ctx context.Context, d deployment, log string, stderr io.Writer) (_ *running, err error) {
+	f := d.functions[0]
 	configuration, err := o.readConfiguration()
 	if err != nil {
 		return nil, err
@@ -70,7 +72,10 @@ func (o options) bringUp(ctx context.Context, f function, log string, stderr io.
 	if s.simulator, err = startSimulator(); err != nil {
 		return nil, err
 	}
-	env, err := o.environment(f, s.simulator.url, configuration, os.LookupEnv)
+	if s.aws, err = o.startAWS(ctx, d); err != nil {
+		return nil, err
+	}
+	env, err := o.environment(f, s.aws.endpoint, s.simulator.url, configuration, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +97,9 @@ func (s *running) close() {
 	if s.log != nil {
 		s.log.Close()
 	}
+	if s.aws != nil {
+		s.aws.close()
+	}
 	if s.simulator != nil {
 		s.simulator.close()
 	}
@@ -105,20 +113,20 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// theFunction is the one function of the template: the stack has no event source yet but a function URL.
-func theFunction() (function, error) {
+// readDeployment reads the template, which must hold one function: the stack has no event source yet but a function URL.
+func readDeployment() (deployment, error) {
 	text, err := os.ReadFile(templateFile)
 	if err != nil {
-		return function{}, fmt.Errorf("reading the template (run this from the project's root): %w", err)
+		return deployment{}, fmt.Errorf("reading the template (run this from the project's root): %w", err)
 	}
-	functions, err := readTemplate(templateFile, text)
+	d, err := readTemplate(templateFile, text)
 	if err != nil {
-		return function{}, err
+		return deployment{}, err
 	}
-	if len(functions) != 1 || functions[0].url == nil {
-		return function{}, fmt.Errorf("%s must hold one function, with a function URL: nothing here would call another", templateFile)
+	if len(d.functions) != 1 || d.functions[0].url == nil {
+		return deployment{}, fmt.Errorf("%s must hold one function, with a function URL: nothing here would call another", templateFile)
 	}
-	return functions[0], nil
+	return d, nil
 }
 
 // readConfiguration returns the route configuration as JSON.
@@ -207,21 +215,34 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 }
 
 // greet says where the stack is and what to try first.
-func (o options) greet(w io.Writer, addr net.Addr, log, simulator string) {
+func (o options) greet(w io.Writer, addr net.Addr, d deployment, s *running) {
 	url := "http://" + reachable(addr)
-	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, log)
+	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, s.log.Name())
 	if o.providers == simulated {
-		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n", sampleCall(url))
+		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n"+
+			"The same answer however often it is asked for (Idempotent-Replayed from the second time on):\n\n%s\n\n", fallbackCall(url), keyedCall(url))
 		fmt.Fprintf(w, "The simulated provider answers at %s (chat/completions, responses, messages, models/…:generateContent);\n"+
-			"what it has been sent is at %s/_sim/log.\n\n", simulator, strings.TrimSuffix(simulator, "/v1"))
+			"what it has been sent is at %s/_sim/log.\n", s.simulator.url, strings.TrimSuffix(s.simulator.url, "/v1"))
+	}
+	if len(d.tables) > 0 {
+		fmt.Fprintf(w, "What the environments share, table by table:\n\n%s\n\n", s.aws.scan(d.tables[0].name))
 	}
 }
 
-func sampleCall(url string) string {
+func fallbackCall(url string) string {
+	return call(url, "", `{"model":"sim-f04","fallback_models":["sim-ok"],"stream":true,"messages":[{"role":"user","content":"hello"}]}`)
+}
+
+func keyedCall(url string) string {
+	return call(url, " -H 'Idempotency-Key: first'", `{"model":"sim-ok","messages":[{"role":"user","content":"hello"}]}`)
+}
+
+// call is a request as it is pasted into a shell.
+func call(url, header, body string) string {
 	return strings.Join([]string{
 		"curl -N -i " + url + "/v1/chat/completions",
-		"-H 'Authorization: Bearer dev' -H 'Content-Type: application/json'",
-		`-d '{"model":"sim-f04","fallback_models":["sim-ok"],"stream":true,"messages":[{"role":"user","content":"hello"}]}'`,
+		"-H 'Authorization: Bearer dev' -H 'Content-Type: application/json'" + header,
+		"-d '" + body + "'",
 	}, " \\\n  ")
 }
 

@@ -4,24 +4,34 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// The first call of a newcomer, taken from what the stack prints.
-func TestFirstCall(t *testing.T) {
+// A stack that runs until the end of the test, with what it prints first. With AWS_ENDPOINT_URL set, its tables are there.
+type testStack struct {
+	url, greeting string
+	log           string // its path
+	end           func() error
+}
+
+func startStack(t *testing.T, args ...string) testStack {
+	t.Helper()
 	t.Chdir("..")
-	o, err := parseOptions([]string{"-addr", "127.0.0.1:0", "-out", t.TempDir()}, io.Discard)
+	o, err := parseOptions(append(args, "-addr", "127.0.0.1:0", "-out", t.TempDir()), os.Getenv, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
+	ctx, cancel := context.WithCancel(t.Context())
 	var stderr bytes.Buffer
 	stdout, printed := io.Pipe()
 	ended := make(chan error, 1)
@@ -30,45 +40,101 @@ func TestFirstCall(t *testing.T) {
 		printed.CloseWithError(io.EOF)
 		ended <- err
 	}()
-
-	greeting := untilLine(stdout, " -d ")
+	end := sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = end() })
+	greeting := untilLine(stdout, "--table-name")
 	go func() { _, _ = io.Copy(io.Discard, stdout) }() // ends with run
-	call := regexp.MustCompile(`(?s)^ready (http://127\.0\.0\.1:\d+)\n.*curl -N -i (\S+) .*-H '(.*?): (.*?)' -H '(.*?): (.*?)'.* -d '(.*)'\n$`).FindStringSubmatch(greeting)
-	if call == nil {
-		end()
-		t.Fatalf("printed %q, ended with %v, said %s", greeting, <-ended, stderr.String())
+	ready := regexp.MustCompile(`^ready (http://127\.0\.0\.1:\d+)\n`).FindStringSubmatch(greeting)
+	if ready == nil {
+		t.Fatalf("printed %q, ended with %v, said %s", greeting, end(), stderr.String())
 	}
-	if call[2] != call[1]+"/v1/chat/completions" {
-		t.Errorf("the call goes to %s, the stack is at %s", call[2], call[1])
+	return testStack{url: ready[1], greeting: greeting, log: filepath.Join(o.out, "gateway.log"), end: end}
+}
+
+// pasted are the calls of the greeting, as a shell would make them; each takes headers beside or instead of those there.
+func (s testStack) pasted(t *testing.T) (requests []func(own http.Header) *http.Response) {
+	t.Helper()
+	for _, c := range regexp.MustCompile(`(?s)curl -N -i (\S+) (.*?)-d '(.*?)'\n`).FindAllStringSubmatch(s.greeting, -1) {
+		requests = append(requests, func(own http.Header) *http.Response {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c[1], strings.NewReader(c[3]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, header := range regexp.MustCompile(`-H '(.*?): (.*?)'`).FindAllStringSubmatch(c[2], -1) {
+				request.Header.Set(header[1], header[2])
+			}
+			maps.Copy(request.Header, own)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { response.Body.Close() })
+			return response
+		})
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, call[2], strings.NewReader(call[7]))
+	return requests
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set(call[3], call[4])
-	request.Header.Set(call[5], call[6])
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
+	return string(text)
+}
+
+// The first call of a newcomer, taken from what the stack prints.
+func TestFirstCall(t *testing.T) {
+	s := startStack(t)
+	calls := s.pasted(t)
+	if len(calls) != 2 {
+		t.Fatalf("%d calls in %s", len(calls), s.greeting)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := calls[0](nil)
 	if response.StatusCode != http.StatusOK || response.Header.Get("X-LLM-Fallback") != "true" || response.Header.Get("X-LLM-Model") != "sim-ok" {
 		t.Errorf("answered %s, %v", response.Status, response.Header)
 	}
-	if !strings.HasPrefix(string(body), "data: {") || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+	if body := body(t, response); !strings.HasPrefix(body, "data: {") || !strings.HasSuffix(body, "data: [DONE]\n\n") {
 		t.Errorf("not a whole stream: %s", body)
 	}
-
-	end()
-	if err := <-ended; err != nil {
+	if err := s.end(); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	if log := string(readFile(t, filepath.Join(o.out, "gateway.log"))); !strings.Contains(log, "request_finished") {
+	if log := string(readFile(t, s.log)); !strings.Contains(log, "request_finished") {
 		t.Errorf("the log says nothing of the request: %s", log)
+	}
+}
+
+// The second call, twice, while a stream occupies the environment that answered first: another one answers again what
+// that one has kept.
+func TestEnvironmentsShareTheirTables(t *testing.T) {
+	s := startStack(t)
+	calls := s.pasted(t)
+	if len(calls) != 2 {
+		t.Fatalf("%d calls in %s", len(calls), s.greeting)
+	}
+	key := http.Header{"Idempotency-Key": {rand.Text()}} // the emulator of this process, or the endpoint, may know that of the greeting
+	first := calls[1](key)
+	want := body(t, first)
+	if first.StatusCode != http.StatusOK || first.Header.Get("Idempotent-Replayed") != "" {
+		t.Fatalf("answered %s, %v: %s", first.Status, first.Header, want)
+	}
+
+	stream := calls[0](nil)
+	again := calls[1](key)
+	if got := body(t, again); got != want || again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("answered %v: %s\nwant %s again", again.Header, got, want)
+	}
+	if got := body(t, stream); !strings.HasSuffix(got, "data: [DONE]\n\n") {
+		t.Errorf("not a whole stream: %s", got)
+	}
+	if err := s.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	log := string(readFile(t, s.log))
+	if replayed, streamed := strings.Index(log, `"outcome":"replayed"`), strings.Index(log, `"stream":true`); replayed < 0 || streamed < replayed {
+		t.Errorf("the stream did not outlast the second answer, so that one environment may have given both:\n%s", log)
 	}
 }
 
@@ -104,7 +170,7 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 	for sentence, test := range tests {
 		t.Run(sentence, func(t *testing.T) {
 			t.Chdir(test.dir)
-			o, err := parseOptions(append(test.args, "-out", t.TempDir()), io.Discard)
+			o, err := parseOptions(append(test.args, "-out", t.TempDir()), os.Getenv, io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,29 +28,36 @@ type functionURL struct {
 	stream   bool   // InvokeMode RESPONSE_STREAM
 }
 
-// readTemplate returns the functions of a SAM template in the order in which they stand there, without those whose
-// condition is false. file is what errors call the template; each error names the line, and all that can be found are
-// returned joined. An intrinsic that is not known is an error wherever it stands, so that nobody believes it was heeded.
-func readTemplate(file string, data []byte) ([]function, error) {
+// A deployment is what the template asks for, as far as it is known here, in the order in which it stands there.
+type deployment struct {
+	functions []function
+	tables    []table
+	buckets   []bucket
+}
+
+// readTemplate returns what a SAM template asks for, without the resources whose condition is false. file is what errors
+// call the template; each error names the line, and all that can be found are returned joined. An intrinsic that is not
+// known is an error wherever it stands, so that nobody believes it was heeded.
+func readTemplate(file string, data []byte) (deployment, error) {
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, fmt.Errorf("parsing %s: %w", file, err)
+		return deployment{}, fmt.Errorf("parsing %s: %w", file, err)
 	}
 	if len(parsed.Docs) != 1 {
-		return nil, fmt.Errorf("parsing %s: %d documents, want one", file, len(parsed.Docs))
+		return deployment{}, fmt.Errorf("parsing %s: %d documents, want one", file, len(parsed.Docs))
 	}
 	root, ok := parsed.Docs[0].Body.(*ast.MappingNode)
 	if !ok {
-		return nil, fmt.Errorf("parsing %s: a template is a mapping", file)
+		return deployment{}, fmt.Errorf("parsing %s: a template is a mapping", file)
 	}
 	t := &template{file: file, values: map[string]any{}, conditions: map[string]bool{}}
 	if problems := t.unknownIntrinsics(root); len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return deployment{}, errors.Join(problems...)
 	}
 	if err := t.readSections(root); err != nil {
-		return nil, err
+		return deployment{}, err
 	}
-	return t.functions()
+	return t.deployment()
 }
 
 // A template is a parsed template of which parameters and conditions are known.
@@ -192,20 +199,32 @@ func (t *template) readResource(id string, n ast.Node) (resource, error) {
 	return r, err
 }
 
-func (t *template) functions() ([]function, error) {
-	var found []function
+func (t *template) deployment() (deployment, error) {
+	var d deployment
 	var problems []error
 	for _, r := range t.resources {
-		if r.kind != "AWS::Serverless::Function" || r.condition != "" && !t.conditions[r.condition] {
+		if r.condition != "" && !t.conditions[r.condition] {
 			continue
 		}
-		f, err := t.function(r)
+		var err error
+		switch r.kind {
+		case "AWS::Serverless::Function":
+			d.functions, err = collected(d.functions, r, t.function)
+		case "AWS::DynamoDB::Table":
+			d.tables, err = collected(d.tables, r, t.table)
+		case "AWS::S3::Bucket":
+			d.buckets, err = collected(d.buckets, r, t.bucket)
+		}
 		if err != nil {
 			problems = append(problems, err)
 		}
-		found = append(found, f)
 	}
-	return found, errors.Join(problems...)
+	return d, errors.Join(problems...)
+}
+
+func collected[T any](list []T, r resource, read func(resource) (T, error)) ([]T, error) {
+	item, err := read(r)
+	return append(list, item), err
 }
 
 func (t *template) function(r resource) (function, error) {

@@ -23,15 +23,15 @@ var (
 	wantError = regexp.MustCompile(`# error: (.*)$`)
 )
 
-func readTestdata(t *testing.T, name string) (string, []function, error) {
+func readTestdata(t *testing.T, name string) (string, deployment, error) {
 	t.Helper()
 	data := readFile(t, filepath.Join("testdata", name))
-	functions, err := readTemplate(name, data)
-	return string(data), functions, err
+	d, err := readTemplate(name, data)
+	return string(data), d, err
 }
 
 func TestValues(t *testing.T) {
-	text, functions, err := readTestdata(t, "values.yaml")
+	text, d, err := readTestdata(t, "values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestValues(t *testing.T) {
 	for _, m := range wantValue.FindAllStringSubmatch(text, -1) {
 		want[m[1]] = m[2]
 	}
-	got := functions[0].env
+	got := d.functions[0].env
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if value, ok := got[name]; !ok || value != want[name] {
 			t.Errorf("%s is %q (present: %v), want %q", name, value, ok, want[name])
@@ -70,12 +70,12 @@ func TestFunctions(t *testing.T) {
 	}
 	for sentence, test := range tests {
 		t.Run(sentence, func(t *testing.T) {
-			_, functions, err := readTestdata(t, test.file)
+			_, d, err := readTestdata(t, test.file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(functions, test.want) {
-				t.Errorf("got  %+v\nwant %+v", functions, test.want)
+			if !reflect.DeepEqual(d.functions, test.want) {
+				t.Errorf("got  %+v\nwant %+v", d.functions, test.want)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestNotATemplate(t *testing.T) {
 
 // The template that is deployed, the Makefile that builds for it, and the folders that hold the sources agree.
 func TestOwnTemplate(t *testing.T) {
-	functions, err := readTemplate("template.yaml", readFile(t, "../template.yaml"))
+	d, err := readTemplate("template.yaml", readFile(t, "../template.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +150,23 @@ func TestOwnTemplate(t *testing.T) {
 		logicalID: "GatewayFunction",
 		memoryMB:  256,
 		timeout:   900 * time.Second,
-		env:       map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_DIGEST_KEY": "", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": ""},
-		url:       &functionURL{authType: "NONE", stream: true},
+		env: map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_DIGEST_KEY": "", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": "",
+			"SPILLWAY_IDEMPOTENCY_TABLE": "spillway-IdempotencyTable", "SPILLWAY_HEALTH_TABLE": "spillway-HealthTable",
+			"SPILLWAY_REQUESTS_TABLE": "spillway-RequestsTable", "SPILLWAY_RESULTS_BUCKET": "spillway-resultsbucket"},
+		url: &functionURL{authType: "NONE", stream: true},
 	}}
+	functions := d.functions
 	if !reflect.DeepEqual(functions, want) {
 		t.Errorf("got  %+v\nwant %+v", functions, want)
+	}
+	own := func(name string) table {
+		return table{name: "spillway-" + name, attributes: []attribute{{"id", "S"}}, keys: []key{{"id", "HASH"}}, ttl: "expires_at"}
+	}
+	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable")}; !reflect.DeepEqual(d.tables, want) {
+		t.Errorf("got  %+v\nwant %+v", d.tables, want)
+	}
+	if want := []bucket{{"spillway-resultsbucket", []lifecycleRule{{"forget-results", "results/", true, 2}}}}; !reflect.DeepEqual(d.buckets, want) {
+		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
 	}
 	for _, name := range settings.Names() {
 		if _, set := functions[0].env[name]; !set {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/sivchari/kumo"
+
+	"spillway/internal/dynamo"
+	"spillway/internal/s3store"
+)
+
+// secret is both halves of the credentials that the local Lambda gives a function. They open nothing.
+const secret = "local"
+
+// awsPatience bounds the making of all tables and buckets.
+const awsPatience = 30 * time.Second
+
+// services are the AWS services that functions call: the embedded emulator, or what another endpoint offers.
+type services struct {
+	endpoint string
+	embedded *kumo.Server // nil: the endpoint is somebody else's
+}
+
+// startAWS makes the template's tables and buckets at -aws, or in an emulator in this process, which forgets everything
+// when it ends.
+func (o options) startAWS(ctx context.Context, d deployment) (*services, error) {
+	s := &services{endpoint: o.aws}
+	if o.aws == embedded {
+		s.embedded = kumo.NewServer()
+		s.endpoint = s.embedded.URL
+	}
+	if err := s.create(ctx, d); err != nil {
+		s.close()
+		return nil, fmt.Errorf("making the tables and buckets at %s (-aws, or AWS_ENDPOINT_URL, chooses another endpoint): %w", s.endpoint, err)
+	}
+	return s, nil
+}
+
+// close must come after the end of what calls s.
+func (s *services) close() {
+	if s.embedded != nil {
+		s.embedded.Close()
+	}
+}
+
+// scan shows a table, as it is pasted into a shell.
+func (s *services) scan(table string) string {
+	return fmt.Sprintf("AWS_ACCESS_KEY_ID=%[1]s AWS_SECRET_ACCESS_KEY=%[1]s \\\n  aws dynamodb scan --region %s --endpoint-url %s --table-name %s", secret, region, s.endpoint, table)
+}
+
+// create makes what is not there yet. What is there is kept as it is, with what it holds.
+func (s *services) create(ctx context.Context, d deployment) error {
+	ctx, cancel := context.WithTimeout(ctx, awsPatience)
+	defer cancel()
+	config := aws.Config{Region: region, BaseEndpoint: &s.endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: secret, SecretAccessKey: secret, SessionToken: secret}, nil
+	})}
+	tables, buckets := dynamo.New(config), s3store.New(config)
+	for _, t := range d.tables {
+		if err := t.create(ctx, tables); err != nil {
+			return fmt.Errorf("making the table %s: %w", t.name, err)
+		}
+	}
+	for _, b := range d.buckets {
+		if err := b.create(ctx, buckets); err != nil {
+			return fmt.Errorf("making the bucket %s: %w", b.name, err)
+		}
+	}
+	return nil
+}
+
+func (t table) create(ctx context.Context, api *dynamodb.Client) error {
+	in := &dynamodb.CreateTableInput{TableName: &t.name, BillingMode: dynamodbtypes.BillingModePayPerRequest}
+	for _, a := range t.attributes {
+		in.AttributeDefinitions = append(in.AttributeDefinitions,
+			dynamodbtypes.AttributeDefinition{AttributeName: &a.AttributeName, AttributeType: dynamodbtypes.ScalarAttributeType(a.AttributeType)})
+	}
+	for _, k := range t.keys {
+		in.KeySchema = append(in.KeySchema, dynamodbtypes.KeySchemaElement{AttributeName: &k.AttributeName, KeyType: dynamodbtypes.KeyType(k.KeyType)})
+	}
+	_, err := api.CreateTable(ctx, in)
+	if _, there := errors.AsType[*dynamodbtypes.ResourceInUseException](err); there {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	waiter := dynamodb.NewTableExistsWaiter(api, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = 100 * time.Millisecond })
+	if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &t.name}, awsPatience); err != nil {
+		return err
+	}
+	if t.ttl == "" {
+		return nil
+	}
+	_, err = api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &t.name,
+		TimeToLiveSpecification: &dynamodbtypes.TimeToLiveSpecification{AttributeName: &t.ttl, Enabled: aws.Bool(true)}})
+	return err
+}
+
+func (b bucket) create(ctx context.Context, api *s3.Client) error {
+	_, err := api.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &b.name}) // making one that is there is no error in this region
+	if err == nil {
+		return nil
+	}
+	if _, missing := errors.AsType[*s3types.NotFound](err); !missing {
+		return err
+	}
+	if _, err := api.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &b.name}); err != nil {
+		return err
+	}
+	if len(b.lifecycle) == 0 {
+		return nil
+	}
+	rules := &s3types.BucketLifecycleConfiguration{}
+	for _, r := range b.lifecycle {
+		status := s3types.ExpirationStatusDisabled
+		if r.enabled {
+			status = s3types.ExpirationStatusEnabled
+		}
+		rules.Rules = append(rules.Rules, s3types.LifecycleRule{ID: &r.id, Status: status, Filter: &s3types.LifecycleRuleFilter{Prefix: &r.prefix},
+			Expiration: &s3types.LifecycleExpiration{Days: &r.days}})
+	}
+	_, err = api.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{Bucket: &b.name, LifecycleConfiguration: rules})
+	return err
+}
