@@ -2,6 +2,7 @@ package edge
 
 import (
 	"cmp"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ func (x *exchange) keep(b []byte) {
 
 // Kept is what was sent since Keep.
 func (x *exchange) Kept() (idempotency.Result, bool) {
+	if x.kept == nil {
+		return idempotency.Result{}, false
+	}
 	header := map[string]string{}
 	for name, values := range x.w.Header() {
 		if keptHeader(name) {
@@ -42,7 +46,7 @@ func keptHeader(name string) bool {
 }
 
 // Replay sends a stored result. A stream is sent as a stream: its events as they were, without a length.
-func (x *exchange) Replay(r idempotency.Result, body []byte) {
+func (x *exchange) Replay(r idempotency.Result, body io.Reader) {
 	x.committed = true
 	header := x.w.Header()
 	for name, value := range r.Header {
@@ -50,8 +54,18 @@ func (x *exchange) Replay(r idempotency.Result, body []byte) {
 	}
 	header.Set("Idempotent-Replayed", "true")
 	if !r.Stream {
-		header.Set("Content-Length", strconv.Itoa(len(body)))
+		header.Set("Content-Length", strconv.FormatInt(r.Size, 10))
 	}
 	x.begin(r.Status)
-	_ = x.write(body) // a client that left may come again
+	_, _ = io.Copy(writing{x}, body) // a client that left may come again
+}
+
+// writing is an exchange as a writer.
+type writing struct{ *exchange }
+
+func (w writing) Write(b []byte) (int, error) {
+	if err := w.write(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -21,14 +22,22 @@ import (
 const (
 	// claimPatience bounds what a claim, or a look at one, may take before the request is refused.
 	claimPatience = 500 * time.Millisecond
+	// firstPatience bounds its first call: of a claim whose answer is lost there is time left to read what became of it.
+	firstPatience = 300 * time.Millisecond
+	// maxClaims is how often a key that nobody seems to hold is claimed without success before the store is given up.
+	maxClaims = 3
+	// renewAgain is when a renewal that failed is made again.
+	renewAgain = 5 * time.Second
+	// replayPatience bounds the reading of a stored body.
+	replayPatience = 5 * time.Second
 	// bookkeeping bounds what is done for a claim after the last event (architecture.md).
 	bookkeeping = 1500 * time.Millisecond
+	// firstWriting bounds the first writing of a result, so that there is time to read what became of it.
+	firstWriting = bookkeeping / 2
 	// A request that waits for another one of the same key looks first after firstLook, then less and less often, and at
 	// least once a lastLook.
 	firstLook = 100 * time.Millisecond
 	lastLook  = time.Second
-	// maxReplayed is the largest body that is unpacked for a replay, in bytes.
-	maxReplayed = 256 << 20
 )
 
 // claim is a request's hold on its Idempotency-Key. It keeps a stream's record alive while the stream goes on.
@@ -37,10 +46,11 @@ type claim struct {
 	stream bool
 	end    func() time.Time // when the request ends at the latest
 
+	// cancel ends a renewal that is on its way; nil: none was begun.
+	cancel  context.CancelFunc
 	mu      sync.Mutex
 	timer   *time.Timer // nil: nothing is renewed. Guarded by mu
 	renewal sync.WaitGroup
-	lost    bool // somebody else has it: guarded by mu
 }
 
 // claim takes the request's key before any provider is contacted. It reports what stands there already: a result to
@@ -61,6 +71,10 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 	mine := idempotency.Key{Organization: j.caller.Organization.Name, Key: key}
 	owner := cryptorand.Text()
 	until := j.start.Add(j.wishes.Idempotency.Wait)
+	if t := j.wishes.Timeout; t > 0 && t < j.wishes.Idempotency.Wait {
+		until = j.start.Add(t)
+	}
+	refused := 0
 	for look := firstLook; ; look = min(2*look, lastLook) {
 		now := time.Now()
 		c.record = idempotency.Claiming(mine, j.wishes.Idempotency.Fingerprint, owner, j.call.ID, c.stream, c.end(), now)
@@ -78,6 +92,10 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 			return d.Result, nil
 		case idempotency.Mismatch:
 			return nil, &fault.Error{Code: fault.IdempotencyConflict, Param: "Idempotency-Key", Message: "this Idempotency-Key was used for another request"}
+		case idempotency.Run: // it became free since; one that never does is none that we can read
+			if refused++; refused == maxClaims {
+				return nil, noStore(errors.New("claiming the key: it is free and cannot be had"))
+			}
 		case idempotency.InFlight:
 			left := until.Sub(now)
 			if left <= 0 {
@@ -85,6 +103,9 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 					Message: "a request with this Idempotency-Key is being served; repeat it later, or send Prefer: wait=30"}
 			}
 			if gone := sleep(ctx, min(look, left)); gone != nil {
+				if gone.Local == fault.Left {
+					return nil, &fault.Error{Code: fault.ClientClosed, Message: "the client has left"}
+				}
 				return nil, &fault.Error{Code: fault.ProviderTimeout, Message: "the time for this request was used up while another one with this key was served"}
 			}
 		}
@@ -98,6 +119,9 @@ func endOf(ctx context.Context, j *journey) time.Time {
 	}
 	end := j.start.Add(retry.DefaultRequest)
 	deadline, ok := ctx.Deadline()
+	if t := j.wishes.Timeout; t > 0 && (!ok || j.start.Add(t).Before(deadline)) {
+		deadline, ok = j.start.Add(t), true
+	}
 	switch {
 	case ok && (j.req.Stream || deadline.Before(end)):
 		return deadline
@@ -108,29 +132,37 @@ func endOf(ctx context.Context, j *journey) time.Time {
 	}
 }
 
-// tryClaim claims once. Whether a claim that failed was written is found out by reading: then the record is ours.
+// tryClaim claims once; nil: the key is ours. Whether a claim that failed was written is found out by reading.
 func (g *Gateway) tryClaim(ctx context.Context, r idempotency.Record, now time.Time) (*idempotency.Record, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()
-	there, err := g.Claims.Claim(ctx, r, now)
-	if err == nil {
-		return there, nil
-	}
-	there, readErr := g.Claims.Get(ctx, r.Key)
-	switch {
-	case readErr != nil:
-		return nil, fmt.Errorf("claiming the key: %w", err)
-	case there != nil && there.Owner == r.Owner:
-		return nil, nil
-	case there != nil && !there.FreeFor(r.Fingerprint, now):
-		return there, nil
-	default: // it was not written
+	var there *idempotency.Record
+	err := within(ctx, firstPatience, func(ctx context.Context) (err error) {
 		there, err = g.Claims.Claim(ctx, r, now)
-		if err != nil {
-			return nil, fmt.Errorf("claiming the key again: %w", err)
+		return err
+	})
+	if err != nil {
+		var unread error
+		if there, unread = g.Claims.Get(ctx, r.Key); unread != nil {
+			return nil, fmt.Errorf("claiming the key: %w", err)
 		}
-		return there, nil
+		if there == nil || there.FreeFor(r.Fingerprint, now) { // it was not written
+			if there, err = g.Claims.Claim(ctx, r, now); err != nil {
+				return nil, fmt.Errorf("claiming the key again: %w", err)
+			}
+		}
 	}
+	if there != nil && there.Owner == r.Owner { // also one whose first claim arrived after the reading
+		return nil, nil
+	}
+	return there, nil
+}
+
+// within makes a call that has its own time.
+func within(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return do(ctx)
 }
 
 func noStore(err error) *fault.Error {
@@ -145,18 +177,24 @@ func (g *Gateway) keep(j *journey, client Client) {
 		return
 	}
 	client.Keep()
-	if until := idempotency.Until(c.stream, c.end(), time.Now()); until.After(c.record.InProgressUntil.Add(time.Second)) {
-		g.renew(c, until) // the route gives the request more time than was known
-	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	next := time.Duration(0)
 	if c.stream {
+		next = idempotency.RenewEvery
+	}
+	if until := idempotency.Until(c.stream, c.end(), time.Now()); until.After(c.record.InProgressUntil.Add(time.Second)) {
+		next = g.renew(ctx, c, until) // the route gives the request more time than was known
+	}
+	if next > 0 {
 		c.mu.Lock()
-		c.timer = time.AfterFunc(idempotency.RenewEvery, func() { g.renewLater(c) })
-		c.mu.Unlock()
+		defer c.mu.Unlock()
+		c.timer = time.AfterFunc(next, func() { g.renewLater(ctx, c) })
 	}
 }
 
-// renewLater renews a stream's record and arms the timer again. stop waits for it.
-func (g *Gateway) renewLater(c *claim) {
+// renewLater renews the record and arms the timer again. stop waits for it.
+func (g *Gateway) renewLater(ctx context.Context, c *claim) {
 	c.mu.Lock()
 	if c.timer == nil {
 		c.mu.Unlock()
@@ -165,27 +203,32 @@ func (g *Gateway) renewLater(c *claim) {
 	c.renewal.Add(1)
 	c.mu.Unlock()
 	defer c.renewal.Done()
-	g.renew(c, idempotency.Until(true, c.end(), time.Now()))
+	next := g.renew(ctx, c, idempotency.Until(c.stream, c.end(), time.Now()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timer != nil && !c.lost {
-		c.timer.Reset(idempotency.RenewEvery)
+	if c.timer != nil && next > 0 {
+		c.timer.Reset(next)
 	}
 }
 
-// renew sets how long the record is in progress. One renewal that fails is made up for by the next; the record has time
-// for two.
-func (g *Gateway) renew(c *claim, until time.Time) {
-	ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
+// renew sets how long the record is in progress, and returns when that is to be done again; 0: never. A renewal that fails
+// is made up for soon: the record of a stream has a minute left then.
+func (g *Gateway) renew(ctx context.Context, c *claim, until time.Time) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
-	if errors.Is(g.Claims.Renew(ctx, c.record.Key, c.record.Owner, until), idempotency.ErrLost) {
-		c.mu.Lock()
-		c.lost = true
-		c.mu.Unlock()
+	switch err := g.Claims.Renew(ctx, c.record.Key, c.record.Owner, until); {
+	case errors.Is(err, idempotency.ErrLost):
+		return 0 // somebody else has it
+	case err != nil:
+		return renewAgain
+	case c.stream:
+		return idempotency.RenewEvery
+	default:
+		return 0
 	}
 }
 
-// stop ends the renewals.
+// stop ends the renewals. One that is on its way is given up: applied before or after what follows, it changes nothing.
 func (c *claim) stop() {
 	c.mu.Lock()
 	if c.timer != nil {
@@ -193,6 +236,9 @@ func (c *claim) stop() {
 		c.timer = nil
 	}
 	c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel()
+	}
 	c.renewal.Wait()
 }
 
@@ -212,46 +258,62 @@ func (g *Gateway) conclude(j *journey, client Client) {
 	result, kept := idempotency.Result{}, false
 	if j.conclusive() { // what is not kept needs no packing
 		result, kept = client.Kept()
+		kept = kept && (j.err == nil || result.Status != http.StatusOK) && (g.Objects != nil || len(result.Body) <= idempotency.MaxInline)
 	}
 	if !kept {
 		j.kept = "released"
-		if err := g.Claims.Release(ctx, c.record.Key, c.record.Owner); err != nil {
+		if err := g.release(ctx, c); err != nil {
 			j.kept, j.keptErr = "release_failed", err // it frees itself in time
 		}
 		return
 	}
 	j.kept = "stored"
 	if err := g.store(ctx, c, result); err != nil {
-		j.kept, j.keptErr = "store_failed", err
+		j.kept, j.keptErr = "store_failed", err // not released: a repetition would pay for what has just been answered
 	}
 }
 
-// conclusive reports whether the request ended in a way that is kept: a whole answer, or a provider's refusal. A refusal
-// inside a stream that was open already is none: nobody could tell it from a failure.
+// release frees the key. A second time is as good as the first: it finds the record gone.
+func (g *Gateway) release(ctx context.Context, c *claim) error {
+	err := g.Claims.Release(ctx, c.record.Key, c.record.Owner)
+	if err == nil || errors.Is(err, idempotency.ErrLost) {
+		return err
+	}
+	if err = g.Claims.Release(ctx, c.record.Key, c.record.Owner); errors.Is(err, idempotency.ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// conclusive reports whether the request ended in a way that is kept: a whole answer, or a provider's refusal. Of a refusal
+// conclude asks as well with which status it was sent: inside a stream that was open already it is none, since nobody
+// could tell it from a failure.
 func (j *journey) conclusive() bool {
 	if j.err != nil {
-		return j.status != 200 && (j.err.Class == fault.ContentPolicy || j.err.Class == fault.GenerationFailed)
+		return j.err.Class == fault.ContentPolicy || j.err.Class == fault.GenerationFailed
 	}
 	return j.whole
 }
 
-// store writes the result, a large one as an object first. An unknown outcome is reconciled by reading.
+// store writes the result, a large one as an object first. An unknown outcome is reconciled: an object by writing it
+// again, the record by reading it.
 func (g *Gateway) store(ctx context.Context, c *claim, result idempotency.Result) error {
 	if len(result.Body) > idempotency.MaxInline {
-		if g.Objects == nil {
-			return errors.New("the result is too large for a record, and there is no place for objects")
-		}
 		sum := sha256.Sum256(result.Body)
 		scope := sha256.Sum256([]byte(c.record.Key.Key))
 		o := &idempotency.Object{Name: "results/" + c.record.Key.Organization + "/" + hex.EncodeToString(scope[:16]) + "/" + c.record.Owner,
 			SHA256: hex.EncodeToString(sum[:]), Size: int64(len(result.Body))}
-		if err := g.Objects.Put(ctx, o.Name, "application/gzip", result.Body); err != nil {
+		err := g.Objects.Put(ctx, o.Name, "application/gzip", result.Body)
+		if err != nil {
+			err = g.Objects.Put(ctx, o.Name, "application/gzip", result.Body)
+		}
+		if err != nil {
 			return fmt.Errorf("storing the result as an object: %w", err)
 		}
 		result.Object, result.Body = o, nil
 	}
 	k, owner := c.record.Key, c.record.Owner
-	err := g.Claims.Complete(ctx, k, owner, result, time.Now())
+	err := within(ctx, firstWriting, func(ctx context.Context) error { return g.Claims.Complete(ctx, k, owner, result, time.Now()) })
 	if err == nil || errors.Is(err, idempotency.ErrLost) {
 		return err
 	}
@@ -273,31 +335,47 @@ func (g *Gateway) replay(ctx context.Context, j *journey, out *outlet, r *idempo
 	out.client.Replay(*r, body)
 }
 
-// unpack is the body of a result.
-func (g *Gateway) unpack(ctx context.Context, r *idempotency.Result) ([]byte, error) {
-	packed := r.Body
-	if o := r.Object; o != nil {
-		if g.Objects == nil {
-			return nil, errors.New("the result is kept as an object, and there is no place for objects")
-		}
-		var err error
-		if packed, err = g.Objects.Get(ctx, o.Name, o.Size); err != nil {
-			return nil, fmt.Errorf("reading the stored result: %w", err)
-		}
-		if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != o.SHA256 {
-			return nil, errors.New("reading the stored result: it is not what was stored")
-		}
+// unpack is the body of a result. It is read through before any of it is sent, so that it is sent whole or not at all, and
+// it is unpacked again as it is sent: a body that packs well need not fit into the memory.
+func (g *Gateway) unpack(ctx context.Context, r *idempotency.Result) (io.Reader, error) {
+	packed, err := g.packed(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("reading the stored result: %w", err)
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking the stored result: %w", err)
 	}
-	body, err := io.ReadAll(io.LimitReader(zip, maxReplayed))
+	n, err := io.Copy(io.Discard, io.LimitReader(zip, r.Size+1))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking the stored result: %w", err)
 	}
-	if int64(len(body)) != r.Size {
-		return nil, fmt.Errorf("unpacking the stored result: it has %d bytes, not %d", len(body), r.Size)
+	if n != r.Size {
+		return nil, fmt.Errorf("unpacking the stored result: it has not %d bytes", r.Size)
 	}
-	return body, nil
+	if err := zip.Reset(bytes.NewReader(packed)); err != nil {
+		return nil, fmt.Errorf("unpacking the stored result again: %w", err)
+	}
+	return zip, nil
+}
+
+// packed is the gzipped body of a result, wherever it is kept.
+func (g *Gateway) packed(ctx context.Context, r *idempotency.Result) ([]byte, error) {
+	o := r.Object
+	if o == nil {
+		return r.Body, nil
+	}
+	if g.Objects == nil {
+		return nil, errors.New("it is kept as an object, and there is no place for objects")
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayPatience)
+	defer cancel()
+	packed, err := g.Objects.Get(ctx, o.Name, min(o.Size, idempotency.MaxKept))
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != o.SHA256 {
+		return nil, errors.New("it is not what was stored")
+	}
+	return packed, nil
 }

@@ -7,6 +7,7 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"spillway/internal/breaker"
@@ -118,7 +119,7 @@ type Client interface {
 	// Kept returns what was sent; false: it was too much to be kept. It is called once, after everything was sent.
 	Kept() (idempotency.Result, bool)
 	// Replay sends a stored result, with its status, its headers and the body as it was. Nothing else is sent.
-	Replay(r idempotency.Result, body []byte)
+	Replay(r idempotency.Result, body io.Reader)
 }
 
 // Head is what the headers of an answer say.

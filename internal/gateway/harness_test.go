@@ -91,6 +91,8 @@ type settings struct {
 	claims    idempotency.Store
 	storeless bool
 	objects   idempotency.Objects
+	// health is what is known of the candidates; nil: nothing yet, and nobody else's.
+	health *breaker.Fleet
 	// down are the letters of the channels whose hosts refuse connections.
 	down string
 }
@@ -182,8 +184,13 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	if claims == nil && !s.storeless {
 		claims = &idempotency.Memory{}
 	}
+	health := s.health
+	if health == nil {
+		health = &breaker.Fleet{}
+	}
+	health.Lost = recorder.StoreLost
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
-		Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
+		Policy: fault.Default(), Health: health, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
 }

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 	"mime/multipart"
 	"strconv"
 	"strings"
-
-	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
