@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"spillway/internal/dynamo"
+	"spillway/internal/ledger"
 	"spillway/internal/storetest"
+	"spillway/internal/trace"
 )
 
 // backends are the tables that the suites run against: the embedded emulator always, and whatever AWS_ENDPOINT_URL names
@@ -63,5 +65,33 @@ func TestIdempotency(t *testing.T) {
 func TestHealth(t *testing.T) {
 	backends(t, func(t *testing.T, api *sdk.Client) {
 		storetest.Circuits(t, &dynamo.Health{API: api, Table: table(t, api)})
+	})
+}
+
+func TestLedger(t *testing.T) {
+	backends(t, func(t *testing.T, api *sdk.Client) {
+		storetest.Ledger(t, &dynamo.Ledger{API: api, Table: table(t, api)})
+	})
+}
+
+func TestTraces(t *testing.T) {
+	backends(t, func(t *testing.T, api *sdk.Client) {
+		storetest.Traces(t, &dynamo.Traces{API: api, Table: table(t, api)})
+	})
+}
+
+// TestTracesAndTheLedgerShareATable: as they do in the template.
+func TestTracesAndTheLedgerShareATable(t *testing.T) {
+	backends(t, func(t *testing.T, api *sdk.Client) {
+		name := table(t, api)
+		storetest.Traces(t, &dynamo.Traces{API: api, Table: name})
+		k := ledger.Key{Organization: "acme", Key: "same"}
+		traces, entries := &dynamo.Traces{API: api, Table: name}, &dynamo.Ledger{API: api, Table: name}
+		require.NoError(t, traces.Put(t.Context(), "acme", trace.Trace{RequestID: "same"}.Sealed()))
+		_, err := ledger.Say(t.Context(), entries, k, ledger.Said{State: ledger.Started, Owner: "o", Token: "1"}, time.Now())
+		require.NoError(t, err)
+		there, err := traces.Get(t.Context(), trace.Key{Organization: "acme", RequestID: "same"})
+		require.NoError(t, err)
+		require.NotNil(t, there)
 	})
 }
