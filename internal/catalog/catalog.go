@@ -22,6 +22,8 @@ type Catalog struct {
 	Routes        map[chat.RequestedModel]*Route
 	Organizations map[string]*Organization
 	Keys          []Key
+	// TraceSample is the fraction of the requests without any trouble that leave a trace; the others always do.
+	TraceSample float64
 	// Notices are findings that do not stop the gateway, such as a credential whose secret is not set.
 	Notices []string
 
@@ -268,7 +270,15 @@ type Key struct {
 	Disabled     bool
 	// Expires is when the key ends; zero: never.
 	Expires time.Time
+	// Permissions are what the key may do beside calling models.
+	Permissions []Permission
 }
+
+// Permission is something that a key may do beside calling models.
+type Permission string
+
+// ReadTraces: the key may read the traces of its organization's requests, which show the providers behind every route.
+const ReadTraces Permission = "trace"
 
 // ByModel returns the channels of an exact model id, or of provider/model.
 func (c *Catalog) ByModel(m chat.RequestedModel) []*Channel { return c.byModel[m] }

@@ -30,6 +30,7 @@ type file struct {
 	Routes        []fileRoute        `json:"routes" many:"1000" doc:"Stable names that clients call, each with the models behind it and its own policy."`
 	Organizations []fileOrganization `json:"organizations" many:"1000" doc:"Who may call what. An organization scopes keys, budgets and traces."`
 	Keys          []fileKey          `json:"keys" many:"10000" doc:"The clients' keys."`
+	TraceSample   float64            `json:"trace_sample" min:"0" max:"1" default:"0" doc:"The fraction of the requests without any trouble that leave a trace. Those that failed, fell back or were retried always do."`
 }
 
 type fileProvider struct {
@@ -153,6 +154,8 @@ type fileKey struct {
 	Disabled     bool   `json:"disabled" default:"false" doc:"Puts the key out of use."`
 	Expires      string `json:"expires" form:"time" doc:"When the key ends, such as 2026-12-31T00:00:00Z. Left out: never."`
 	When         string `json:"when" form:"reference" doc:"A variable, env:NAME, without which the key is out of use: a key that everybody knows must not work where the configuration is deployed."`
+
+	Permissions []Permission `json:"permissions" many:"10" doc:"What the key may do beside calling models. trace: read the traces of the organization's requests."`
 }
 
 // A vocabulary is what texts of one type may say, and what such a text is called.
@@ -166,6 +169,7 @@ var vocabularies = map[reflect.Type]vocabulary{
 	reflect.TypeFor[fault.Class](): {"a class", fault.ClassNames()},
 	reflect.TypeFor[vendor]():      {"", fault.Vendors()},
 	reflect.TypeFor[Commit]():      {"", []string{string(CommitFirstDelta), string(CommitPrefix), string(CommitComplete)}},
+	reflect.TypeFor[Permission]():  {"", []string{string(ReadTraces)}},
 	reflect.TypeFor[Expose]():      {"", []string{string(ExposeAttempts), string(ExposeProvider), string(ExposeNone)}},
 }
 

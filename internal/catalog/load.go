@@ -21,7 +21,7 @@ func Load(data []byte, getenv func(string) string) (*Catalog, error) {
 	problems := decode(data, &f)
 	l := loader{getenv: getenv, decoded: problems, problems: slices.Clone(problems),
 		providers: map[string]*Provider{}, digests: map[string]bool{},
-		catalog: &Catalog{Version: f.Version,
+		catalog: &Catalog{Version: f.Version, TraceSample: f.TraceSample,
 			Routes: map[chat.RequestedModel]*Route{}, Organizations: map[string]*Organization{},
 			byModel: map[chat.RequestedModel][]*Channel{}, byName: map[string]*Channel{}}}
 	for i, p := range f.Providers {
@@ -362,7 +362,7 @@ func (l *loader) key(at Path, k fileKey) {
 		l.dangling(at.Member("organization"), ownerNames, "%q is not an organization%s", clip(k.Organization),
 			didYouMean(k.Organization, keysOf(l.catalog.Organizations)))
 	}
-	key := Key{SHA256: k.SHA256, Alias: k.Alias, Organization: k.Organization, Disabled: k.Disabled}
+	key := Key{SHA256: k.SHA256, Alias: k.Alias, Organization: k.Organization, Disabled: k.Disabled, Permissions: k.Permissions}
 	if name := strings.TrimPrefix(k.When, "env:"); name != "" && l.getenv(name) == "" {
 		l.notice("%s: %s is not set: the key %q is out of use", at.Member("when"), name, k.Alias)
 		key.Disabled = true

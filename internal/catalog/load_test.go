@@ -120,6 +120,8 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_key_twice":        "keys[1].sha256: stands twice",
 		"busted_key_organization": `keys[0].organization: "acmee" is not an organization (did you mean "acme"?)`,
 		"busted_key_when":         "keys[0].when: must be the name of a variable, env:NAME",
+		"busted_key_permission":   `keys[0].permissions[0]: "traces" is not one of: trace (did you mean "trace"?)`,
+		"busted_trace_sample":     "trace_sample: 1.5 is not from 0 to 1",
 		"busted_key_expires":      "keys[0].expires: is no RFC 3339 time",
 	}
 	files, err := filepath.Glob("testdata/busted_*.json")
@@ -180,6 +182,7 @@ func TestFullConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, c.Notices)
 	assert.Equal(t, "test-full", c.Version)
+	assert.Equal(t, 0.25, c.TraceSample)
 
 	main := c.ByName("main")
 	require.NotNil(t, main)
@@ -238,7 +241,7 @@ func TestFullConfiguration(t *testing.T) {
 
 	assert.Equal(t, []catalog.Key{
 		{SHA256: "ef260e9aa3c673af240d17a2660480361a8e081d1ffeca2a5ed0e3219fc18567", Alias: "live", Organization: "acme",
-			Expires: c.Keys[0].Expires},
+			Expires: c.Keys[0].Expires, Permissions: []catalog.Permission{catalog.ReadTraces}},
 		{SHA256: "2bd806c97f0e00af1a1fc3328fa763a9269723c8db8fac4f93af71db186d6e90", Alias: "dev", Organization: "empty"},
 		{SHA256: strings.Repeat("00", 32), Alias: "old", Organization: "acme", Disabled: true},
 	}, c.Keys)

@@ -5,6 +5,7 @@ package tenant
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"spillway/internal/catalog"
@@ -15,7 +16,11 @@ type Caller struct {
 	// Key is the key's alias, which records may show.
 	Key          string
 	Organization *catalog.Organization
+	permissions  []catalog.Permission
 }
+
+// May reports whether the caller's key has a permission.
+func (c Caller) May(p catalog.Permission) bool { return slices.Contains(c.permissions, p) }
 
 // Table is the static key table of a configuration. It is read-only and safe for concurrent use.
 type Table struct {
@@ -40,5 +45,5 @@ func (t *Table) Authenticate(presented string, now time.Time) (Caller, bool) {
 	if !ok || k.Disabled || (!k.Expires.IsZero() && !now.Before(k.Expires)) {
 		return Caller{}, false
 	}
-	return Caller{Key: k.Alias, Organization: t.organizations[k.Organization]}, true
+	return Caller{Key: k.Alias, Organization: t.organizations[k.Organization], permissions: k.Permissions}, true
 }

@@ -55,6 +55,22 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+func TestAKeyMayWhatItsPermissionsSay(t *testing.T) {
+	table := tenant.NewTable(&catalog.Catalog{
+		Organizations: map[string]*catalog.Organization{"acme": {Name: "acme"}},
+		Keys: []catalog.Key{
+			{SHA256: digest("sk-live"), Organization: "acme"},
+			{SHA256: digest("sk-ops"), Organization: "acme", Permissions: []catalog.Permission{catalog.ReadTraces}},
+		},
+	})
+	for key, may := range map[string]bool{"sk-live": false, "sk-ops": true} {
+		caller, ok := table.Authenticate(key, noon)
+		assert.True(t, ok)
+		assert.Equal(t, may, caller.May(catalog.ReadTraces), key)
+	}
+	assert.False(t, tenant.Caller{}.May(catalog.ReadTraces))
+}
+
 func TestEmptyTableKnowsNobody(t *testing.T) {
 	_, ok := tenant.NewTable(&catalog.Catalog{}).Authenticate("", noon)
 	assert.False(t, ok)
