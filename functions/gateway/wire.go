@@ -19,6 +19,7 @@ import (
 	"spillway/internal/fetch"
 	"spillway/internal/gateway"
 	"spillway/internal/idempotency"
+	"spillway/internal/ledger"
 	"spillway/internal/provider"
 	"spillway/internal/provider/anthropic"
 	"spillway/internal/provider/gemini"
@@ -30,6 +31,7 @@ import (
 	"spillway/internal/settings"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	"spillway/internal/trace"
 	"spillway/internal/usage"
 )
 
@@ -88,13 +90,15 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 // configured.
 func share(g *gateway.Gateway, s *settings.State, recorder *telemetry.Recorder) {
 	if s == nil {
-		recorder.Notice("no tables are configured: Idempotency-Keys, circuits and holds are kept in this environment's memory, and no other environment sees them")
-		g.Claims, g.Health = &idempotency.Memory{}, &breaker.Fleet{}
+		recorder.Notice("no tables are configured: Idempotency-Keys, circuits and holds, traces and tool calls are kept in this environment's memory, and no other environment sees them")
+		g.Claims, g.Health, g.Traces, g.Ledger = &idempotency.Memory{}, &breaker.Fleet{}, &trace.Memory{}, &ledger.Memory{}
 		return
 	}
 	tables := dynamo.New(awsConfig(s, s.DynamoDB))
 	g.Claims = &dynamo.Idempotency{API: tables, Table: s.IdempotencyTable}
 	g.Health = &breaker.Fleet{Store: &dynamo.Health{API: tables, Table: s.HealthTable}, Lost: recorder.StoreLost}
+	g.Traces = &dynamo.Traces{API: tables, Table: s.RequestsTable}
+	g.Ledger = &dynamo.Ledger{API: tables, Table: s.RequestsTable}
 	g.Objects = &s3store.Objects{API: s3store.New(awsConfig(s, s.S3)), Bucket: s.ResultsBucket}
 }
 

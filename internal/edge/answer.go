@@ -28,10 +28,10 @@ func (x *exchange) Refuse(h gateway.Head, e *fault.Error) {
 	if s := e.RetrySeconds(); s > 0 {
 		header.Set("Retry-After", strconv.FormatInt(s, 10))
 	}
-	x.begin(e.HTTPStatus())
 	body := x.dialect.AppendError(nil, e, x.id)
-	x.keep(body)
-	_, _ = x.w.Write(body) // a client that left needs no error
+	header.Set("Content-Length", strconv.Itoa(len(body))) // it is at the client before the records are made
+	x.begin(e.HTTPStatus())
+	_ = x.send(body) // a client that left needs no error
 }
 
 // Open sends the headers of a stream.

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,18 +41,41 @@ type Config struct {
 // New makes the handler. It is safe for concurrent use.
 func New(c Config) http.Handler {
 	h := &handler{Config: c}
-	h.paths = map[string]map[string]func(*exchange){
+	h.paths = map[string]methods{
 		"/v1/chat/completions": {http.MethodPost: h.chat},
 		"/v1/route/explain":    {http.MethodPost: h.explain},
 		"/v1/models":           {http.MethodGet: h.models},
 		"/healthz":             {http.MethodGet: h.health},
+	}
+	h.under = map[string]methods{
+		"/v1/models/":     {http.MethodGet: h.model},
+		"/v1/requests/":   {http.MethodGet: h.trace},
+		"/v1/tool-calls/": {http.MethodGet: h.toolCall, http.MethodPut: h.putToolCall},
 	}
 	return h
 }
 
 type handler struct {
 	Config
-	paths map[string]map[string]func(*exchange)
+	paths map[string]methods
+	// under are the paths that go on with the name of something, which may hold slashes.
+	under map[string]methods
+}
+
+// methods are what a path takes.
+type methods map[string]func(*exchange)
+
+// at finds what a path takes; rest is what follows the path that is known.
+func (h *handler) at(path string) (m methods, rest string, ok bool) {
+	if m, ok = h.paths[path]; ok {
+		return m, "", true
+	}
+	for prefix, m := range h.under {
+		if rest, ok := strings.CutPrefix(path, prefix); ok {
+			return m, rest, true
+		}
+	}
+	return nil, "", false
 }
 
 // exchange is one request and its answer.
@@ -60,6 +85,7 @@ type exchange struct {
 	flush   *http.ResponseController
 	r       *http.Request
 	id      string
+	rest    string // of the path, after what h.at knows
 	dialect dialect.Dialect
 
 	req       *chat.Request
@@ -80,22 +106,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, flush: http.NewResponseController(w), r: r, id: requestID(r.Header.Get("X-Request-Id")), dialect: h.Chat}
 	w.Header().Set("X-Request-Id", x.id)
 	defer x.fence()
-	methods, ok := h.paths[r.URL.Path]
-	if strings.HasPrefix(r.URL.Path, modelPath) {
-		methods, ok = map[string]func(*exchange){http.MethodGet: h.model}, true
-	}
+	takes, rest, ok := h.at(r.URL.Path)
 	if !ok {
 		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.NotFound, Message: "there is nothing at this path; see the README for those that exist"})
 		return
 	}
-	serve, ok := methods[r.Method]
+	x.rest = rest
+	serve, ok := takes[r.Method]
 	if !ok {
-		allowed := make([]string, 0, len(methods))
-		for m := range methods {
-			allowed = append(allowed, m)
-		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.MethodNotAllowed, Message: "this path takes " + strings.Join(allowed, ", ")})
+		allowed := strings.Join(slices.Sorted(maps.Keys(takes)), ", ")
+		w.Header().Set("Allow", allowed)
+		x.Refuse(gateway.Head{}, &fault.Error{Code: fault.MethodNotAllowed, Message: "this path takes " + allowed})
 		return
 	}
 	serve(x)
@@ -194,14 +215,18 @@ func tooLarge(bound int, why string) *fault.Error {
 
 // requestID takes the client's id if it is one, else makes one.
 func requestID(given string) string {
-	if given != "" && len(given) <= 128 && strings.IndexFunc(given, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.:-", c)
-	}) < 0 {
+	if isRequestID(given) {
 		return given
 	}
 	var raw [12]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	return "req_" + hex.EncodeToString(raw[:])
+}
+
+func isRequestID(s string) bool {
+	return s != "" && len(s) <= 128 && strings.IndexFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.:-", c)
+	}) < 0
 }
 
 // presentedKey is the key in one of the headers in which the SDKs send it.

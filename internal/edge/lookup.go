@@ -11,12 +11,9 @@ import (
 	"spillway/internal/gateway"
 )
 
-// modelPath is followed by a model's id, which may hold slashes.
-const modelPath = "/v1/models/"
-
 // health says that the process lives, and which versions it runs. It needs no key and touches nothing.
 func (h *handler) health(x *exchange) {
-	x.answer(map[string]string{"status": "ok", "version": h.Version, "config_version": h.ConfigVersion, "policy_version": h.PolicyVersion})
+	x.answer(http.StatusOK, map[string]string{"status": "ok", "version": h.Version, "config_version": h.ConfigVersion, "policy_version": h.PolicyVersion})
 }
 
 // explain shows the candidates of a request without calling any.
@@ -26,7 +23,7 @@ func (h *handler) explain(x *exchange) {
 		x.Refuse(gateway.Head{}, err)
 		return
 	}
-	x.answer(e)
+	x.answer(http.StatusOK, e)
 }
 
 // modelObject is OpenAI's model object, with our capabilities beside it.
@@ -65,21 +62,35 @@ func (h *handler) models(x *exchange) {
 	for _, m := range list {
 		data = append(data, objectOf(m))
 	}
-	x.answer(map[string]any{"object": "list", "data": data})
+	x.answer(http.StatusOK, map[string]any{"object": "list", "data": data})
 }
 
 // model shows one of them.
 func (h *handler) model(x *exchange) {
-	m, ok, err := h.Gateway.Model(x.call(), chat.RequestedModel(strings.TrimPrefix(x.r.URL.Path, modelPath)))
+	m, ok, err := h.Gateway.Model(x.call(), chat.RequestedModel(x.rest))
 	switch {
 	case err != nil:
 	case ok:
-		x.answer(objectOf(m))
+		x.answer(http.StatusOK, objectOf(m))
 		return
 	default:
 		err = &fault.Error{Code: fault.ModelNotFound, Param: "model", Message: "this key may call no route or model of this id; see GET /v1/models"}
 	}
 	x.Refuse(gateway.Head{}, err)
+}
+
+// trace shows what became of a request. An id that no request can have is one of which no trace is kept.
+func (h *handler) trace(x *exchange) {
+	id := x.rest
+	if !isRequestID(id) {
+		id = "" // nobody's
+	}
+	t, err := h.Gateway.Trace(x.r.Context(), x.call(), id)
+	if err != nil {
+		x.Refuse(gateway.Head{}, err)
+		return
+	}
+	x.answer(http.StatusOK, t)
 }
 
 // call is the request as the gateway takes it.
@@ -88,13 +99,13 @@ func (x *exchange) call() gateway.Call {
 }
 
 // answer writes a value as a plain JSON answer.
-func (x *exchange) answer(v any) {
+func (x *exchange) answer(status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("our own values always encode: " + err.Error())
 	}
 	x.committed = true
 	x.w.Header().Set("Content-Type", "application/json")
-	x.w.WriteHeader(http.StatusOK)
+	x.begin(status)
 	_, _ = x.w.Write(append(body, '\n')) // a client that left needs no answer
 }

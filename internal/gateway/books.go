@@ -48,6 +48,7 @@ func (g *Gateway) write(j *journey, cand *candidate, f *fault.Failure, d retry.D
 	if !j.began.IsZero() {
 		g.Recorder.Attempt(a)
 	}
+	g.tell(j, a, j.began)
 	g.Recorder.Decision(telemetry.Decision{Attempt: a, Action: fmt.Sprintf("%s.%d", j.call.ID, j.progress.Attempts), Operation: "chat",
 		Eligible: j.limits.Eligible(rule), BodyDigest: g.bodyDigest(j.req)})
 	if rule.Alert {

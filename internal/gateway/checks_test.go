@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	routetrace "spillway/internal/trace"
 )
 
 // record is one line of the log.
@@ -35,6 +37,7 @@ type record struct {
 	Ambiguous     bool
 	Fallback      bool
 	WaitMS        float64 `json:"wait_ms"`
+	Duration      float64 `json:"duration_ms"`
 	FirstContent  float64 `json:"first_content_ms"`
 	PromptTokens  int     `json:"prompt_tokens"`
 	Completion    int     `json:"completion_tokens"`
@@ -107,6 +110,36 @@ func checkRecords(t *testing.T, o outcome) {
 		assert.Equal(t, end.RequestID, a.RequestID, "request id of an attempt")
 		assert.NotEmpty(t, a.PolicyVersion, "policy version of an attempt")
 		assert.NotEmpty(t, a.Decision, "decision after an attempt")
+	}
+	checkTrace(t, o, end, attempts)
+}
+
+// checkTrace holds a request to leave a trace when it did not go well from the first call, of what its records say, and with
+// nothing in it that must not be kept.
+func checkTrace(t *testing.T, o outcome, end record, attempts []record) {
+	t.Helper()
+	remarkable := o.header.Get("X-Llm-Route") != "" &&
+		(end.Outcome != "answered" || end.Attempts > 1 || o.header.Get("X-Llm-Fallback") == "true" || o.header.Get("X-Llm-Credential-Fallback") == "true")
+	if !remarkable {
+		assert.Nil(t, o.trace, "a trace of a request that went well, or was not routed")
+		return
+	}
+	require.NotNil(t, o.trace, "a trace of a request that did not go well")
+	text, err := json.Marshal(o.trace)
+	require.NoError(t, err)
+	checkSilence(t, "a trace", string(text), prompt, theirs)
+	assert.Equal(t, []any{end.RequestID, end.Outcome, end.Status, end.Class, end.Attempts},
+		[]any{o.trace.RequestID, o.trace.Outcome, o.trace.Status, o.trace.Class, o.trace.Calls}, "the trace's end")
+	var calls []routetrace.Attempt
+	for _, a := range o.trace.Attempts {
+		if !a.FromMemory {
+			calls = append(calls, a)
+		}
+	}
+	require.Len(t, calls, len(attempts), "attempts in the trace")
+	for i, a := range attempts {
+		assert.Equal(t, []any{a.Attempt, a.Channel, a.Class, a.Status, a.Decision, a.WaitMS, a.Duration},
+			[]any{calls[i].N, calls[i].Channel, calls[i].Class, calls[i].Status, calls[i].Decision, calls[i].Wait, calls[i].Duration}, "attempt %d in the trace", i+1)
 	}
 }
 

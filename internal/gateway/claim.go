@@ -64,7 +64,7 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 		return nil, nil
 	}
 	if g.Claims == nil {
-		return nil, noStore(errors.New("no idempotency store is configured"))
+		return nil, noStore(keys, errors.New("no idempotency store is configured"))
 	}
 	c := &claim{stream: j.req.Stream}
 	c.end = func() time.Time { return endOf(ctx, j) }
@@ -80,7 +80,7 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 		c.record = idempotency.Claiming(mine, j.wishes.Idempotency.Fingerprint, owner, j.call.ID, c.stream, c.end(), now)
 		there, err := g.tryClaim(ctx, c.record, now)
 		if err != nil {
-			return nil, noStore(err)
+			return nil, noStore(keys, err)
 		}
 		if there == nil {
 			j.claim = c
@@ -94,7 +94,7 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 			return nil, &fault.Error{Code: fault.IdempotencyConflict, Param: "Idempotency-Key", Message: "this Idempotency-Key was used for another request"}
 		case idempotency.Run: // it became free since; one that never does is none that we can read
 			if refused++; refused == maxClaims {
-				return nil, noStore(errors.New("claiming the key: it is free and cannot be had"))
+				return nil, noStore(keys, errors.New("claiming the key: it is free and cannot be had"))
 			}
 		case idempotency.InFlight:
 			left := until.Sub(now)
@@ -165,8 +165,12 @@ func within(ctx context.Context, d time.Duration, do func(context.Context) error
 	return do(ctx)
 }
 
-func noStore(err error) *fault.Error {
-	return &fault.Error{Code: fault.StoreUnavailable, Message: "the store of Idempotency-Keys does not answer; try again later", Retryable: true,
+// keys is what the store of claims keeps, in the words for a client.
+const keys = "Idempotency-Keys"
+
+// noStore is the error of a request that needs a store which does not answer.
+func noStore(of string, err error) *fault.Error {
+	return &fault.Error{Code: fault.StoreUnavailable, Message: "the store of " + of + " does not answer; try again later", Retryable: true,
 		RetryAfter: 2 * time.Second, Cause: err}
 }
 
@@ -328,7 +332,7 @@ func (g *Gateway) store(ctx context.Context, c *claim, result idempotency.Result
 func (g *Gateway) replay(ctx context.Context, j *journey, out *outlet, r *idempotency.Result) {
 	body, err := g.unpack(ctx, r)
 	if err != nil {
-		g.refuse(j, out, noStore(err))
+		g.refuse(j, out, noStore(keys, err))
 		return
 	}
 	j.outcome, j.status, j.kept = "replayed", r.Status, "replayed"

@@ -8,6 +8,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"spillway/internal/breaker"
@@ -16,12 +17,14 @@ import (
 	"spillway/internal/contract"
 	"spillway/internal/fault"
 	"spillway/internal/idempotency"
+	"spillway/internal/ledger"
 	"spillway/internal/provider"
 	"spillway/internal/redact"
 	"spillway/internal/retry"
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	"spillway/internal/trace"
 	"spillway/internal/usage"
 )
 
@@ -50,6 +53,10 @@ type Gateway struct {
 	// refused, and a large answer is not kept.
 	Claims  idempotency.Store
 	Objects idempotency.Objects
+	// Traces keeps what became of requests, Ledger what became of applications' tool calls; nil: nobody does, and who asks is
+	// told that the store is not there.
+	Traces trace.Store
+	Ledger ledger.Store
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
@@ -142,6 +149,7 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 	j, out := g.begin(ctx, call), &outlet{client: client}
 	defer g.record(j)
 	defer j.visit.End()
+	defer j.tracing.Wait()
 	defer out.close()
 	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse} {
 		if err := step(j); err != nil {
@@ -159,6 +167,7 @@ func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 		return
 	}
 	defer g.conclude(j, client)
+	defer g.trace(j)
 	g.answer(ctx, j, out)
 }
 
@@ -248,6 +257,10 @@ type journey struct {
 	status   int
 	err      *fault.Error
 	answered *found
+
+	// told are the attempts for the trace; tracing is the writing of it.
+	told    []trace.Attempt
+	tracing sync.WaitGroup
 }
 
 // tenant is whose retries and fallbacks are counted.
@@ -359,10 +372,14 @@ func (g *Gateway) settle(j *journey, f *found) {
 		a.Decision, a.Reason = "interrupted", j.outcome // a panic, on its way to the edge
 	}
 	g.Recorder.Attempt(a)
+	g.tell(j, a, f.started)
 }
 
 // record writes the request's own record.
-func (g *Gateway) record(j *journey) {
+func (g *Gateway) record(j *journey) { g.Recorder.Request(g.requestRecord(j)) }
+
+// requestRecord is what is known of the request now.
+func (g *Gateway) requestRecord(j *journey) telemetry.Request {
 	q := telemetry.Request{RequestID: j.call.ID, Key: j.caller.Key, Outcome: j.outcome, Status: j.status, Attempts: j.progress.Attempts,
 		Duration: time.Since(j.start), PolicyVersion: g.policyOf(j).Version, Tags: j.wishes.Tags}
 	if j.caller.Organization != nil {
@@ -399,7 +416,7 @@ func (g *Gateway) record(j *journey) {
 	if j.err != nil && j.err.Code == fault.InternalError {
 		q.Cause = j.err.Error()
 	}
-	g.Recorder.Request(q)
+	return q
 }
 
 // digest is a keyed digest of a client's id; empty for none.

@@ -31,6 +31,7 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/idempotency"
+	"spillway/internal/ledger"
 	"spillway/internal/provider"
 	"spillway/internal/provider/openai"
 	"spillway/internal/provider/wire"
@@ -39,11 +40,15 @@ import (
 	"spillway/internal/simulate"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	routetrace "spillway/internal/trace"
 )
 
 // Words that must not travel: they are planted where the gateway reads them and looked for wherever it writes.
 const (
 	clientKey = "client-key-4711"
+	// operatorKey may read traces, and so may strangerKey, of another organization.
+	operatorKey = "operator-key-4712"
+	strangerKey = "stranger-key-4713"
 	// secret is in the upstream credentials, in the providers' static headers and in every part of their addresses.
 	secret = "SECRET123"
 	// domain is the end of the providers' host names.
@@ -63,6 +68,7 @@ type world struct {
 	provider *simulate.Provider
 	wire     *wire.Client
 	records  bytes.Buffer
+	traces   routetrace.Store
 	start    time.Time
 	close    func()
 
@@ -93,6 +99,10 @@ type settings struct {
 	objects   idempotency.Objects
 	// health is what is known of the candidates; nil: nothing yet, and nobody else's.
 	health *breaker.Fleet
+	// traces keeps traces and ledger tool calls; nil: in memory. config are more members of the configuration, key of the key.
+	traces      routetrace.Store
+	ledger      ledger.Store
+	config, key string
 	// down are the letters of the channels whose hosts refuse connections.
 	down string
 }
@@ -112,10 +122,18 @@ const config = `{"version": "cases",
   {"alias": "three", "models": ["a-1", "b-9", "c-5"]%[7]s},
   {"alias": "alone", "models": ["a-1"]%[7]s},
   {"alias": "other", "models": ["b-9"]%[7]s}],
-"organizations": [{"name": "org", "models": %[8]s}],
-"keys": [{"sha256": "%[9]s", "alias": "key", "organization": "org"}]}`
+"organizations": [{"name": "org", "models": %[8]s}, {"name": "elsewhere", "models": ["*"]}],
+"keys": [{"sha256": "%[9]s", "alias": "key", "organization": "org"%[10]s},
+  {"sha256": "%[11]s", "alias": "operator", "organization": "org", "permissions": ["trace"]},
+  {"sha256": "%[12]s", "alias": "stranger", "organization": "elsewhere", "permissions": ["trace"]}]%[13]s}`
 
-func (s settings) config() string {
+// digest is a key as the configuration knows it.
+func digest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s settings) json() string {
 	more := func(members string) string {
 		if members == "" {
 			return ""
@@ -126,9 +144,8 @@ func (s settings) config() string {
 	for _, alias := range s.credentials {
 		fmt.Fprintf(&credentials, `, {"alias": %q, "secret": "env:%s"}`, alias, alias)
 	}
-	sum := sha256.Sum256([]byte(clientKey))
 	return fmt.Sprintf(config, domain, secret, credentials.String(), more(s.a), more(s.b), more(s.c), more(s.route),
-		cmp.Or(s.organization, `["*"]`), hex.EncodeToString(sum[:]))
+		cmp.Or(s.organization, `["*"]`), digest(clientKey), more(s.key), digest(operatorKey), digest(strangerKey), more(s.config))
 }
 
 // inBubble runs a test in a bubble with a world that is gone, with all its goroutines, at the end.
@@ -169,7 +186,7 @@ func newWorld(t *testing.T, s settings) *world {
 
 func (w *world) gateway(t *testing.T, s settings) http.Handler {
 	t.Helper()
-	c, err := catalog.Load([]byte(s.config()), func(name string) string { return "sk-" + secret + "-" + name })
+	c, err := catalog.Load([]byte(s.json()), func(name string) string { return "sk-" + secret + "-" + name })
 	require.NoError(t, err)
 	var adapter provider.Provider = &openai.Provider{Wire: w.wire, Policy: fault.Default(), MaxEvent: s.maxEvent}
 	if s.adapter != nil {
@@ -189,7 +206,14 @@ func (w *world) gateway(t *testing.T, s settings) http.Handler {
 		health = &breaker.Fleet{}
 	}
 	health.Lost = recorder.StoreLost
-	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
+	if w.traces = s.traces; w.traces == nil {
+		w.traces = &routetrace.Memory{}
+	}
+	tools := s.ledger
+	if tools == nil {
+		tools = &ledger.Memory{}
+	}
+	g := &gateway.Gateway{Traces: w.traces, Ledger: tools, Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": adapter},
 		Policy: fault.Default(), Health: health, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, Fetcher: s.pictures.fetcher(), Claims: claims, Objects: s.objects, DigestKey: []byte("digest"), MaxStream: s.maxStream, Random: func() float64 { return 0.5 }}
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chat, Version: "test", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
@@ -340,6 +364,8 @@ type outcome struct {
 	records  []record
 	// raw are the records' lines.
 	raw string
+	// trace is the trace that it left; nil: none.
+	trace *routetrace.Trace
 }
 
 // committed is when the status line was sent.
@@ -370,6 +396,7 @@ func (w *world) do(t *testing.T, r request) outcome {
 	}
 	o := outcome{aborted: w.serve(c, req), returned: time.Since(c.start)}
 	synctest.Wait()
+	var err error
 	o.status, o.header, o.pieces, o.flushed = c.status, c.sent, c.pieces, c.flushed == c.size
 	o.left = c.gone.Load()
 	for _, p := range c.pieces {
@@ -378,6 +405,9 @@ func (w *world) do(t *testing.T, r request) outcome {
 	o.calls = w.calls()[before:]
 	o.raw = w.records.String()[logged:]
 	o.records = parseRecords(t, o.raw)
+	if o.trace, err = w.traces.Get(t.Context(), routetrace.Key{Organization: "org", RequestID: o.header.Get("X-Request-Id")}); err != nil {
+		o.trace = nil // a store that fails on purpose
+	}
 	checkEnded(t, w, o, time.Since(w.start))
 	return o
 }

@@ -35,6 +35,7 @@ import (
 	"spillway/internal/simulate"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	routetrace "spillway/internal/trace"
 	prices "spillway/internal/usage"
 )
 
@@ -227,7 +228,8 @@ func (k kind) ask(t *testing.T, upstream *wire.Client, r kindRow) outcome {
 	c, err := catalog.Load([]byte(k.config(r.options)), func(string) string { return "sk-" + secret })
 	require.NoError(t, err)
 	policy := fault.Default()
-	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Policy: policy, Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{},
+	traces := &routetrace.Memory{}
+	g := &gateway.Gateway{Traces: traces, Catalog: c, Keys: tenant.NewTable(c), Policy: policy, Health: &breaker.Fleet{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{},
 		Providers: map[string]provider.Provider{"openai": &openai.Provider{Wire: upstream, Policy: policy}, "anthropic": &anthropic.Provider{Wire: upstream, Policy: policy}, "gemini": &gemini.Provider{Wire: upstream, Policy: policy}},
 		Recorder:  recorder, Prices: prices.Embedded(), DigestKey: []byte("digest"), Random: func() float64 { return 0.5 }}
 	handler := edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: "test", ConfigVersion: c.Version, PolicyVersion: policy.Version})
@@ -239,6 +241,8 @@ func (k kind) ask(t *testing.T, upstream *wire.Client, r kindRow) outcome {
 	handler.ServeHTTP(far, req)
 	synctest.Wait()
 	o := outcome{status: far.status, header: far.sent, pieces: far.pieces, flushed: far.flushed == far.size, raw: records.String(), records: parseRecords(t, records.String())}
+	o.trace, err = traces.Get(t.Context(), routetrace.Key{Organization: "org", RequestID: o.header.Get("X-Request-Id")})
+	require.NoError(t, err)
 	for _, p := range far.pieces {
 		o.body += p.data
 	}
