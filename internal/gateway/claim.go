@@ -22,8 +22,10 @@ import (
 const (
 	// claimPatience bounds what a claim, or a look at one, may take before the request is refused.
 	claimPatience = 500 * time.Millisecond
-	// firstPatience bounds its first call: of a claim whose answer is lost there is time left to read what became of it.
+	// firstPatience bounds one call of it: of a claim whose answer is lost there is time left to read what became of it.
 	firstPatience = 300 * time.Millisecond
+	// claimPause is the pause before a claim that failed is made again, twice as long each time.
+	claimPause = 50 * time.Millisecond
 	// maxClaims is how often a key that nobody seems to hold is claimed without success before the store is given up.
 	maxClaims = 3
 	// renewAgain is when a renewal that failed is made again.
@@ -102,8 +104,8 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 				return nil, &fault.Error{Code: fault.IdempotencyConflict, Param: "Idempotency-Key", Retryable: true, RetryAfter: d.RetryAfter,
 					Message: "a request with this Idempotency-Key is being served; repeat it later, or send Prefer: wait=30"}
 			}
-			if gone := sleep(ctx, min(look, left)); gone != nil {
-				if gone.Local == fault.Left {
+			if sleep(ctx, min(look, left)) != nil {
+				if errors.Is(ctx.Err(), context.Canceled) {
 					return nil, &fault.Error{Code: fault.ClientClosed, Message: "the client has left"}
 				}
 				return nil, &fault.Error{Code: fault.ProviderTimeout, Message: "the time for this request was used up while another one with this key was served"}
@@ -132,30 +134,32 @@ func endOf(ctx context.Context, j *journey) time.Time {
 	}
 }
 
-// tryClaim claims once; nil: the key is ours. Whether a claim that failed was written is found out by reading.
+// tryClaim claims until it is known who has the key; nil: it is ours. Whether a claim that failed was written is found out by
+// reading, or else by the next claim, which is refused with what stands there. Reading also finds a result while the
+// table takes no writes.
 func (g *Gateway) tryClaim(ctx context.Context, r idempotency.Record, now time.Time) (*idempotency.Record, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()
-	var there *idempotency.Record
-	err := within(ctx, firstPatience, func(ctx context.Context) (err error) {
-		there, err = g.Claims.Claim(ctx, r, now)
-		return err
-	})
-	if err != nil {
-		var unread error
-		if there, unread = g.Claims.Get(ctx, r.Key); unread != nil {
-			return nil, fmt.Errorf("claiming the key: %w", err)
-		}
-		if there == nil || there.FreeFor(r.Fingerprint, now) { // it was not written
-			if there, err = g.Claims.Claim(ctx, r, now); err != nil {
-				return nil, fmt.Errorf("claiming the key again: %w", err)
+	for pause := claimPause; ; pause *= 2 {
+		var there *idempotency.Record
+		err := within(ctx, firstPatience, func(ctx context.Context) (err error) {
+			there, err = g.Claims.Claim(ctx, r, now)
+			return err
+		})
+		if err != nil {
+			if read, unread := g.Claims.Get(ctx, r.Key); unread == nil && read != nil && !read.FreeFor(r.Fingerprint, now) {
+				there, err = read, nil
 			}
 		}
+		switch {
+		case err == nil && there != nil && there.Owner == r.Owner:
+			return nil, nil
+		case err == nil:
+			return there, nil
+		case sleep(ctx, pause) != nil:
+			return nil, fmt.Errorf("claiming the key: %w", err)
+		}
 	}
-	if there != nil && there.Owner == r.Owner { // also one whose first claim arrived after the reading
-		return nil, nil
-	}
-	return there, nil
 }
 
 // within makes a call that has its own time.

@@ -129,13 +129,13 @@ func TestEveryWriteOfAKeyFailsInEveryWay(t *testing.T) {
 		again    int
 		replayed bool
 	}{
-		"a claim that was not written is made again":                      {call: "PutItem", times: 1, lost: true, body: runs, status: 200, trace: "A", kept: "stored", again: 200, replayed: true},
+		"a claim that was not written is made again":                      {call: "PutItem", times: 1, lost: true, body: runs, status: 200, trace: "A", kept: "stored", returned: 50 * time.Millisecond, again: 200, replayed: true},
 		"a claim that was written is found":                               {call: "PutItem", times: 1, body: runs, status: 200, trace: "A", kept: "stored", again: 200, replayed: true},
-		"no claim is written: 503, and nobody is called":                  {call: "PutItem", lost: true, body: runs, status: 503, again: 200},
+		"a throttled table: 503 after 500 ms, nobody is called":           {call: "PutItem", lost: true, body: runs, status: 503, returned: 500 * time.Millisecond, again: 200},
 		"every claim is written, none is answered":                        {call: "PutItem", body: runs, status: 200, trace: "A", kept: "stored", again: 200, replayed: true},
-		"nothing works: 503":                                              {lost: true, body: runs, status: 503, again: 200},
-		"a claim that was written and cannot be read: 503, until it ends": {body: runs, status: 503, again: 409},
-		"a slow claim that was not written is made again":                 {call: "PutItem", times: 1, lost: true, slow: time.Second, body: runs, status: 200, trace: "A", kept: "stored", returned: 300 * time.Millisecond, again: 200, replayed: true},
+		"nothing works: 503":                                              {lost: true, body: runs, status: 503, returned: 500 * time.Millisecond, again: 200},
+		"a claim that was written and cannot be read: 503, until it ends": {body: runs, status: 503, returned: 500 * time.Millisecond, again: 409},
+		"a slow claim that was not written is made again":                 {call: "PutItem", times: 1, lost: true, slow: time.Second, body: runs, status: 200, trace: "A", kept: "stored", returned: 350 * time.Millisecond, again: 200, replayed: true},
 		"a slow claim that was written is found":                          {call: "PutItem", times: 1, slow: time.Second, body: runs, status: 200, trace: "A", kept: "stored", returned: 300 * time.Millisecond, again: 200, replayed: true},
 		"a table that hangs: 503 after 500 ms":                            {lost: true, slow: time.Minute, body: runs, status: 503, returned: 500 * time.Millisecond, again: 200},
 		"a table that hangs after the claim: 503 after 500 ms":            {slow: time.Minute, body: runs, status: 503, returned: 500 * time.Millisecond, again: 409},
