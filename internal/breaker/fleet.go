@@ -52,6 +52,9 @@ type Visit struct {
 	ready <-chan struct{} // nil: nothing to wait for
 	began time.Time
 	work  sync.WaitGroup
+
+	mu    sync.Mutex
+	later []Transition // what changed beside the call; guarded by mu
 }
 
 // Begin opens a visit, and begins to read a snapshot that is older than a second: beside whatever the request does
@@ -90,8 +93,14 @@ func (v *Visit) Ready() {
 	v.ready = nil
 }
 
-// End waits for what the visit still has on its way, each at most for Fleet.Patience.
-func (v *Visit) End() { v.work.Wait() }
+// End waits for what the visit still has on its way, all of it at most for Fleet.Patience. The transitions that came of it
+// are the caller's to emit.
+func (v *Visit) End() []Transition {
+	v.work.Wait()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.later
+}
 
 // read takes over a snapshot.
 func (f *Fleet) read(ctx context.Context, began time.Time) {
@@ -111,9 +120,14 @@ func (f *Fleet) read(ctx context.Context, began time.Time) {
 	}
 }
 
+// patience bounds what one thing takes in the store, however many calls it is.
+func (f *Fleet) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(f.Patience, defaultPatience))
+}
+
 // call makes one bounded call of the store. ErrChanged is an answer, not an error.
 func (f *Fleet) call(ctx context.Context, name string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, defaultPatience))
+	ctx, cancel := f.patience(ctx)
 	defer cancel()
 	err := do(ctx)
 	if err != nil && !errors.Is(err, ErrChanged) && f.Lost != nil {
@@ -150,26 +164,35 @@ func (v *Visit) Admit(now time.Time, k Key, firstContent time.Duration) Permit {
 	m.mu.Unlock()
 
 	next, ts := known.Next(Ask{FirstContent: firstContent}, now, 0)
-	if changed, err := v.swap(k, known.Version, next, now); errors.Is(err, ErrChanged) {
+	changed, err := v.swap(v.ctx, k, known.Version, next, now)
+	if errors.Is(err, ErrChanged) {
 		f.adopt(now, k, changed)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		p := Permit{View: m.view(now, k), Began: now}
-		if p.Reason == OK { // somebody else's probe has ended already: this request does not insist
-			p.Reason, p.Until = Probing, now
-		}
-		return p
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if e = m.entry(now, k); err != nil && (errors.Is(err, ErrChanged) || e != nil && e.circuit.Version != known.Version) {
+		return m.outrun(now, k)
+	}
 	return m.lent(now, k, next, ts)
+}
+
+// outrun is the permit of a probe whose lease somebody else has taken, in this environment or another. Also when that
+// probe has ended already: this request does not insist. The lock is held.
+func (m *Memory) outrun(now time.Time, k Key) Permit {
+	p := Permit{View: m.view(now, k), Began: now}
+	if p.Reason == OK {
+		p.Reason, p.Until = Probing, now
+	}
+	return p
 }
 
 // lent is the permit of a probe whose lease has been taken. The lock is held.
 func (m *Memory) lent(now time.Time, k Key, leased Circuit, ts []Transition) Permit {
 	p := Permit{View: View{Key: k, Reason: OK, State: leased.State}, Began: now, Allowed: true, Probe: true, Transitions: named(ts, k)}
 	if e := m.entry(now, k); e != nil {
-		e.replace(leased, now)
+		if e.circuit.Version <= leased.Version {
+			e.replace(leased, now)
+		}
 		p.LastClass = e.pulse.lastClass
 	}
 	p.call = &call{attempt: leased.Attempt(now)}
@@ -177,7 +200,8 @@ func (m *Memory) lent(now time.Time, k Key, leased Circuit, ts []Transition) Per
 }
 
 // Report tells what became of a permitted call; see Memory.Report. A failure is told to the store, and the sum of all
-// that it returns decides.
+// that it returns decides: that is waited for, at most for Fleet.Patience. Everything else is told beside the call, and
+// what it changes is returned by End.
 func (v *Visit) Report(now time.Time, p Permit, o Outcome, random float64) []Transition {
 	if v.fleet.Store == nil {
 		return v.fleet.Own.Report(now, p, o, random)
@@ -198,8 +222,17 @@ func (v *Visit) Report(now time.Time, p Permit, o Outcome, random float64) []Tra
 			return nil
 		}
 	}
-	if told.probe {
+	if _, failed := told.event.(Failure); failed && told.probe {
+		v.work.Wait() // its own success comes first, where it broke later
 		return v.move(now, p.Key, told.event, random)
+	}
+	if told.probe {
+		v.work.Go(func() {
+			ts := v.move(now, p.Key, told.event, random)
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.later = append(v.later, ts...)
+		})
 	}
 	return nil
 }
@@ -286,7 +319,11 @@ func (v *Visit) share(now time.Time, h heard) {
 		})
 	}
 	if h.watch {
-		v.work.Go(func() { _, _ = v.swap(h.key, h.circuit.Version, h.circuit, now) })
+		v.work.Go(func() {
+			if changed, err := v.swap(v.ctx, h.key, h.circuit.Version, h.circuit, now); errors.Is(err, ErrChanged) {
+				f.adopt(now, h.key, changed)
+			}
+		})
 	}
 }
 
@@ -302,7 +339,9 @@ func (f *Fleet) keepHold(k Key, h Holds) {
 // judge tells a counted failure, and judges by the sum. When the store does not answer, by the environment's own window.
 func (v *Visit) judge(now time.Time, k Key, failure Failure, random float64) []Transition {
 	m := &v.fleet.Own
-	version, sum, err := v.tell(now, k)
+	ctx, cancel := v.fleet.patience(v.ctx)
+	defer cancel()
+	version, sum, err := v.tell(ctx, now, k)
 	m.mu.Lock()
 	e := m.entry(now, k)
 	if e == nil {
@@ -329,7 +368,7 @@ func (v *Visit) judge(now time.Time, k Key, failure Failure, random float64) []T
 		return named(ts, k)
 	}
 	m.mu.Unlock()
-	return v.replaced(now, k, known.Version, next, ts)
+	return v.replaced(ctx, now, k, known.Version, next, ts)
 }
 
 // move applies a probe's verdict.
@@ -347,32 +386,39 @@ func (v *Visit) move(now time.Time, k Key, ev Event, random float64) []Transitio
 	if next.Version == known.Version {
 		return nil
 	}
-	return v.replaced(now, k, known.Version, next, ts)
+	return v.replaced(v.ctx, now, k, known.Version, next, ts)
 }
 
 // replaced writes a circuit that has changed, here and in the store. Where somebody else has changed it meanwhile, theirs
 // counts. Where the store does not answer, the change is this environment's own: the store's circuit goes on by its own
 // times, a lease in it ends by itself.
-func (v *Visit) replaced(now time.Time, k Key, old uint64, next Circuit, ts []Transition) []Transition {
+func (v *Visit) replaced(ctx context.Context, now time.Time, k Key, old uint64, next Circuit, ts []Transition) []Transition {
 	f, m := v.fleet, &v.fleet.Own
-	changed, err := v.swap(k, old, next, now)
+	changed, err := v.swap(ctx, k, old, next, now)
 	if errors.Is(err, ErrChanged) {
 		f.adopt(now, k, changed)
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.entry(now, k); e != nil && e.circuit.Version == old {
+	e := m.entry(now, k)
+	ours := e != nil && e.circuit.Version == old
+	if ours {
 		e.replace(next, now)
+	}
+	if err != nil && !ours { // another request of this environment was first
+		return nil
 	}
 	return named(ts, k)
 }
 
 // swap is a bounded Swap. A store whose version is lower than the environment's own did not hear of the latest change,
 // because it was down at that time: it gets this one instead.
-func (v *Visit) swap(k Key, old uint64, next Circuit, now time.Time) (changed Circuit, err error) {
+func (v *Visit) swap(ctx context.Context, k Key, old uint64, next Circuit, now time.Time) (changed Circuit, err error) {
+	ctx, cancel := v.fleet.patience(ctx)
+	defer cancel()
 	for range 2 {
-		err = v.fleet.call(v.ctx, "swap", func(ctx context.Context) (err error) {
+		err = v.fleet.call(ctx, "swap", func(ctx context.Context) (err error) {
 			changed, err = v.fleet.Store.Swap(ctx, k, old, next, now)
 			return err
 		})
@@ -385,7 +431,7 @@ func (v *Visit) swap(k Key, old uint64, next Circuit, now time.Time) (changed Ci
 }
 
 // tell tells what the environment owes to a circuit, and returns the sum of all.
-func (v *Visit) tell(now time.Time, k Key) (version uint64, sum Window, err error) {
+func (v *Visit) tell(ctx context.Context, now time.Time, k Key) (version uint64, sum Window, err error) {
 	f, m := v.fleet, &v.fleet.Own
 	m.mu.Lock()
 	e := m.entry(now, k)
@@ -398,7 +444,7 @@ func (v *Visit) tell(now time.Time, k Key) (version uint64, sum Window, err erro
 	version = e.circuit.Version
 	m.mu.Unlock()
 	var told Told
-	err = f.call(v.ctx, "tell", func(ctx context.Context) (err error) {
+	err = f.call(ctx, "tell", func(ctx context.Context) (err error) {
 		told, err = f.Store.Tell(ctx, k, version, reported, now)
 		return err
 	})
@@ -416,7 +462,7 @@ func (v *Visit) tellLater(now time.Time, k Key) {
 	due := e != nil && e.owed.Due(now, e.circuit.Watched(now))
 	m.mu.Unlock()
 	if due {
-		v.work.Go(func() { _, _, _ = v.tell(now, k) })
+		v.work.Go(func() { _, _, _ = v.tell(v.ctx, now, k) })
 	}
 }
 

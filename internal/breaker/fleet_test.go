@@ -36,13 +36,13 @@ var (
 func request(t *testing.T, f *breaker.Fleet, o breaker.Outcome) (called, probe bool, ts []breaker.Transition) {
 	t.Helper()
 	v := f.Begin(t.Context(), time.Now())
-	defer v.End()
 	v.Ready()
 	p := v.Admit(time.Now(), fleetKey, 10*time.Second)
 	if !p.Allowed {
-		return false, false, nil
+		return false, false, append(ts, v.End()...)
 	}
-	return true, p.Probe, append(p.Transitions, v.Report(time.Now(), p, o, middle)...)
+	ts = append(p.Transitions, v.Report(time.Now(), p, o, middle)...)
+	return true, p.Probe, append(ts, v.End()...)
 }
 
 func view(t *testing.T, f *breaker.Fleet) breaker.View {
@@ -362,3 +362,161 @@ func TestAnOldSnapshotDoesNotUndoWhatTheEnvironmentDid(t *testing.T) {
 type laggingStore struct{ storetest.Health }
 
 func (*laggingStore) Snapshot(context.Context) (breaker.Snapshot, error) { return nil, nil }
+
+// hanging is a store of which some calls never answer, and the others take a while.
+type hanging struct {
+	storetest.Health
+	hangs map[string]bool
+	takes time.Duration
+}
+
+func (s *hanging) wait(ctx context.Context, call string) error {
+	takes := s.takes
+	if s.hangs[call] {
+		takes = time.Hour
+	}
+	select {
+	case <-time.After(takes):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *hanging) Tell(ctx context.Context, k breaker.Key, version uint64, reported []breaker.Bucket, now time.Time) (breaker.Told, error) {
+	if err := s.wait(ctx, "tell"); err != nil {
+		return breaker.Told{}, err
+	}
+	return s.Health.Tell(ctx, k, version, reported, now)
+}
+
+func (s *hanging) Swap(ctx context.Context, k breaker.Key, old uint64, next breaker.Circuit, now time.Time) (breaker.Circuit, error) {
+	if err := s.wait(ctx, "swap"); err != nil {
+		return breaker.Circuit{}, err
+	}
+	return s.Health.Swap(ctx, k, old, next, now)
+}
+
+func (s *hanging) Hold(ctx context.Context, k breaker.Key, h breaker.Holds, now time.Time) error {
+	if err := s.wait(ctx, "hold"); err != nil {
+		return err
+	}
+	return s.Health.Hold(ctx, k, h, now)
+}
+
+// TestAFailureWaitsOncePatienceAtMostAndASuccessNever: whatever the store does. The rest is waited for at the end.
+func TestAFailureWaitsOncePatienceAtMostAndASuccessNever(t *testing.T) {
+	const patience = 250 * time.Millisecond
+	for name, store := range map[string]*hanging{
+		"everything hangs":                     {hangs: map[string]bool{"tell": true, "swap": true, "hold": true}},
+		"the sum comes late, the change hangs": {hangs: map[string]bool{"swap": true}, takes: 200 * time.Millisecond},
+		"all of it is slow":                    {takes: 240 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &breaker.Fleet{Store: store}
+				step := func(o breaker.Outcome) (admit, report, end time.Duration, probe bool, ts []breaker.Transition) {
+					v := f.Begin(t.Context(), time.Now())
+					began := time.Now()
+					p := v.Admit(began, fleetKey, 10*time.Second)
+					require.True(t, p.Allowed)
+					admit = time.Since(began)
+					ts = append(ts, p.Transitions...)
+					began = time.Now()
+					ts = append(ts, v.Report(began, p, o, middle)...)
+					report = time.Since(began)
+					began = time.Now()
+					ts = append(ts, v.End()...)
+					return admit, report, time.Since(began), p.Probe, ts
+				}
+				var opened []breaker.Transition
+				for len(opened) == 0 {
+					admit, report, end, _, ts := step(down)
+					assert.Zero(t, admit)
+					assert.LessOrEqual(t, report, patience)
+					assert.LessOrEqual(t, report+end, 2*patience)
+					opened = append(opened, ts...)
+				}
+				assert.Len(t, opened, 1)
+				time.Sleep(40 * time.Second)
+				for i := range 2 {
+					admit, report, end, probe, ts := step(breaker.Succeeded())
+					assert.True(t, probe)
+					assert.LessOrEqual(t, admit, patience, "the lease is asked for")
+					assert.Zero(t, report, "a success waits for nothing")
+					assert.LessOrEqual(t, end, patience)
+					if i == 1 {
+						require.NotEmpty(t, ts)
+						assert.Equal(t, breaker.Closed, ts[len(ts)-1].To)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRequestsOfOneEnvironmentAtOnce: they share a circuit, and a store that answers none of them.
+func TestRequestsOfOneEnvironmentAtOnce(t *testing.T) {
+	for name, store := range map[string]*hanging{
+		"the store hangs":   {hangs: map[string]bool{"tell": true, "swap": true, "hold": true}},
+		"the store is slow": {takes: 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &breaker.Fleet{Store: store}
+				var mu sync.Mutex
+				var changes []breaker.Transition
+				probes, admitted := 0, 0
+				atOnce := func(n int, o breaker.Outcome) {
+					var all sync.WaitGroup
+					for range n {
+						all.Go(func() {
+							v := f.Begin(t.Context(), time.Now())
+							p := v.Admit(time.Now(), fleetKey, 10*time.Second)
+							time.Sleep(time.Second)
+							ts := append(p.Transitions, v.Report(time.Now(), p, o, middle)...)
+							ts = append(ts, v.End()...)
+							mu.Lock()
+							defer mu.Unlock()
+							changes = append(changes, ts...)
+							if p.Allowed {
+								admitted++
+							}
+							if p.Probe {
+								probes++
+							}
+						})
+					}
+					all.Wait()
+				}
+				atOnce(20, down)
+				require.Len(t, changes, 1, "it is opened once")
+				time.Sleep(40 * time.Second)
+				admitted = 0
+				atOnce(20, breaker.Succeeded())
+				assert.Equal(t, 1, probes, "one of them is the probe")
+				assert.Equal(t, 1, admitted)
+				assert.Len(t, changes, 2)
+			})
+		})
+	}
+}
+
+// TestAProbeThatBreaksAfterItsContentReopens: its success is told beside the call, and comes first all the same.
+func TestAProbeThatBreaksAfterItsContentReopens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &breaker.Fleet{Store: &hanging{takes: 50 * time.Millisecond}}
+		for range 6 {
+			request(t, f, down)
+		}
+		time.Sleep(40 * time.Second)
+		v := f.Begin(t.Context(), time.Now())
+		p := v.Admit(time.Now(), fleetKey, 10*time.Second)
+		require.True(t, p.Probe)
+		assert.Empty(t, v.Report(time.Now(), p, breaker.Succeeded(), middle))
+		ts := append(v.Report(time.Now(), p, down, middle), v.End()...)
+		require.Len(t, ts, 1)
+		assert.Equal(t, breaker.Open, ts[0].To)
+		assert.Equal(t, breaker.IsOpen, view(t, f).Reason)
+	})
+}

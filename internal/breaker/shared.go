@@ -87,7 +87,7 @@ func (c Circuit) Plain(now time.Time) bool { return c.State == Closed && !c.Watc
 // not when the shared circuit is plainly closed and says nothing of it.
 func (c Circuit) Adopt(shared Circuit) Circuit {
 	own := c
-	if shared.Version == own.Version && shared.State == own.State {
+	if own.agrees(shared) {
 		own.WatchUntil = shared.WatchUntil
 		return own
 	}
@@ -96,6 +96,12 @@ func (c Circuit) Adopt(shared Circuit) Circuit {
 		shared.OpenedAt = own.OpenedAt
 	}
 	return shared
+}
+
+// agrees reports whether a shared circuit is this one. Two environments that could not reach the store may each have made
+// a circuit of one version.
+func (c Circuit) agrees(shared Circuit) bool {
+	return shared.Version == c.Version && shared.State == c.State && shared.Lease.Number == c.Lease.Number && (c.State != Open || shared.Until.Equal(c.Until))
 }
 
 // Returned is the circuit with the window that a Tell returned, judged with the environment's own order of calls: the sum of all

@@ -132,7 +132,7 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 		j.passOver(cand, permit.View)
 		return nil, nil, false
 	}
-	g.emit(cand, permit.Transitions)
+	g.emit(permit.Transitions)
 	before := j.lastCand
 	j.progress.Attempts++
 	j.spent = nil
@@ -143,12 +143,12 @@ func (g *Gateway) turnOf(ctx context.Context, j *journey, at int, fresh bool) (f
 	}
 	failure = g.unmend(j, cand, failure)
 	if failure.Local == fault.Refused {
-		g.report(j, permit, cand, g.outcome(j, failure, permit.Began))
+		g.report(j, permit, g.outcome(j, failure, permit.Began))
 		j.lastCand = before
 		j.refused(cand, failure)
 		return nil, nil, false
 	}
-	opened = g.report(j, permit, cand, g.outcome(j, failure, permit.Began)) || permit.Probe
+	opened = g.report(j, permit, g.outcome(j, failure, permit.Began)) || permit.Probe
 	g.note(j, cand, permit.Began, failure)
 	return nil, failure, opened
 }
@@ -169,7 +169,7 @@ func (g *Gateway) try(ctx context.Context, j *journey, at int, fresh bool, permi
 	f := &found{cand: cand, permit: permit, contract: j.contract, whole: j.route.Policy.RetryTruncated, policy: g.Policy, choices: j.req.Choices, maxStream: g.MaxStream, meter: usage.NewMeter(usage.EstimateInput(j.req)), started: permit.Began, cancel: cancel, dog: newWatchdog(cancel, j.soft)}
 	f.onContent = func() {
 		g.Latencies.Observe(cand.Channel, f.content.Sub(f.started))
-		g.report(j, permit, cand, breaker.Succeeded())
+		g.report(j, permit, breaker.Succeeded())
 	}
 	stream := j.req.Stream || !cand.Channel.StreamAsClient && !j.req.Spoken
 	turn := j.turn(at)

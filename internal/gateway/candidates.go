@@ -149,16 +149,16 @@ func silenceLimit(j *journey) time.Duration {
 
 // report tells the health what became of a call, and the operators of circuits that changed. opened says that the
 // candidate's circuit has opened.
-func (g *Gateway) report(j *journey, p breaker.Permit, c *candidate, o breaker.Outcome) (opened bool) {
+func (g *Gateway) report(j *journey, p breaker.Permit, o breaker.Outcome) (opened bool) {
 	transitions := j.visit.Report(time.Now(), p, o, g.Random())
-	g.emit(c, transitions)
+	g.emit(transitions)
 	return slices.ContainsFunc(transitions, func(t breaker.Transition) bool { return t.To == breaker.Open })
 }
 
-// emit records the transitions of a candidate's circuit.
-func (g *Gateway) emit(c *candidate, transitions []breaker.Transition) {
+// emit records the transitions of circuits.
+func (g *Gateway) emit(transitions []breaker.Transition) {
 	for _, t := range transitions {
-		g.Recorder.Transition(time.Now(), c.Channel.Provider.Name, t.Key.String(), t.From.String(), t.To.String(), string(t.Cause), string(t.Class))
+		g.Recorder.Transition(time.Now(), t.Key.Provider, t.Key.String(), t.From.String(), t.To.String(), string(t.Cause), string(t.Class))
 	}
 }
 

@@ -148,7 +148,7 @@ type Head struct {
 func (g *Gateway) Serve(ctx context.Context, call Call, client Client) {
 	j, out := g.begin(ctx, call), &outlet{client: client}
 	defer g.record(j)
-	defer j.visit.End()
+	defer func() { g.emit(j.visit.End()) }()
 	defer j.tracing.Wait()
 	defer out.close()
 	for _, step := range []func(*journey) *fault.Error{g.authenticate, g.parse} {
