@@ -48,6 +48,18 @@ invoke: ## One event through the real binary, printed while it streams: make inv
 test: ## Every test: no network, no Docker, no C compiler
 	$(GO) test -tags $(TAGS) ./...
 
+# The packages whose tests heed AWS_ENDPOINT_URL. -p 1: an emulator has one process, and a suite counts its seconds.
+ENDPOINT_TESTS = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' AWS_ENDPOINT_URL functions infra internal localstack))))
+
+.PHONY: test-aws
+test-aws: ## What speaks to AWS against AWS_ENDPOINT_URL: LocalStack, moto, DynamoDB's own emulator with an S3 beside it
+	@test -n "$$AWS_ENDPOINT_URL" || { echo "make test-aws: AWS_ENDPOINT_URL names no endpoint; make moto brings one, and localstack/compose.yaml another"; exit 1; }
+	$(GO) test -tags $(TAGS) -count=1 -p 1 $(ENDPOINT_TESTS)
+
+.PHONY: moto
+moto: ## make test-aws against moto, which is strict about expressions and sizes (needs Python 3)
+	@PYTHON=$(PYTHON) sh infra/moto/run.sh $(MAKE) --no-print-directory test-aws
+
 .PHONY: check
 check: static race ## Before a commit: format, vet, tidy modules, and every test under the race detector
 
