@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -44,6 +45,26 @@ func (o options) startAWS(ctx context.Context, d deployment) (*services, error) 
 	return s, nil
 }
 
+// seed makes the tables and buckets of the template at -aws and says which there are.
+func seed(ctx context.Context, o options, stdout, _ io.Writer) error {
+	d, err := readDeployment()
+	if err != nil {
+		return err
+	}
+	s, err := o.startAWS(ctx, d)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer s.close()
+	for _, t := range d.tables {
+		fmt.Fprintf(stdout, "table  %s at %s\n", t.name, s.endpoint)
+	}
+	for _, b := range d.buckets {
+		fmt.Fprintf(stdout, "bucket %s at %s\n", b.name, s.endpoint)
+	}
+	return nil
+}
+
 // close must come after the end of what calls s.
 func (s *services) close() {
 	if s.embedded != nil {
@@ -56,14 +77,17 @@ func (s *services) scan(table string) string {
 	return fmt.Sprintf("AWS_ACCESS_KEY_ID=%[1]s AWS_SECRET_ACCESS_KEY=%[1]s \\\n  aws dynamodb scan --region %s --endpoint-url %s --table-name %s", secret, region, s.endpoint, table)
 }
 
+func (s *services) config() aws.Config {
+	return aws.Config{Region: region, BaseEndpoint: &s.endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: secret, SecretAccessKey: secret, SessionToken: secret}, nil
+	})}
+}
+
 // create makes what is not there yet. What is there is kept as it is, with what it holds.
 func (s *services) create(ctx context.Context, d deployment) error {
 	ctx, cancel := context.WithTimeout(ctx, awsPatience)
 	defer cancel()
-	config := aws.Config{Region: region, BaseEndpoint: &s.endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: secret, SecretAccessKey: secret, SessionToken: secret}, nil
-	})}
-	tables, buckets := dynamo.New(config), s3store.New(config)
+	tables, buckets := dynamo.New(s.config()), s3store.New(s.config())
 	for _, t := range d.tables {
 		if err := t.create(ctx, tables); err != nil {
 			return fmt.Errorf("making the table %s: %w", t.name, err)

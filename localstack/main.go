@@ -24,7 +24,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	do := run
-	if o.event != "" {
+	switch {
+	case o.seed:
+		do = seed
+	case o.event != "":
 		do = invoke
 	}
 	if err := do(ctx, o, os.Stdout, os.Stderr); err != nil {

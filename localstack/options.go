@@ -23,6 +23,7 @@ type options struct {
 	config      string
 	out         string
 	event       string // empty: listen
+	seed        bool
 	concurrency int
 }
 
@@ -49,6 +50,7 @@ func parseOptions(args []string, getenv func(string) string, output io.Writer) (
 	flags.StringVar(&o.config, "config", "infra/gateway.yaml", "route configuration, a `path` to YAML, or to JSON if it ends in .json")
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
 	flags.StringVar(&o.event, "invoke", "", "do not listen: hand the function the function URL event in this `file`,\nprint the answer while it streams, and end")
+	flags.BoolVar(&o.seed, "seed", false, "do not listen: make the tables and buckets of the template at -aws, where they are not there yet, and end")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -70,6 +72,9 @@ func (o options) problem() error {
 	}
 	if o.providers != simulated && o.providers != fromFile {
 		return fmt.Errorf("-providers %q is neither %q nor %q", o.providers, simulated, fromFile)
+	}
+	if o.seed && o.aws == embedded {
+		return errors.New("-seed needs the URL of an endpoint in -aws or AWS_ENDPOINT_URL: the embedded services end with this process")
 	}
 	if o.concurrency < 1 {
 		return errors.New("-concurrency must be at least 1")

@@ -81,6 +81,22 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+func TestTablesAndBuckets(t *testing.T) {
+	_, d, err := readTestdata(t, "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []table{
+		{name: "spillway-Table", attributes: []attribute{{"id", "S"}, {"at", "N"}}, keys: []key{{"id", "HASH"}, {"at", "RANGE"}}},
+		{name: "word-table", attributes: []attribute{{"id", "S"}}, keys: []key{{"id", "HASH"}}, ttl: "until"},
+	}; !reflect.DeepEqual(d.tables, want) {
+		t.Errorf("got  %+v\nwant %+v", d.tables, want)
+	}
+	if want := []bucket{{name: "spillway-bucket"}, {"word-bucket", []lifecycleRule{{"r", "p/", false, 7}}}}; !reflect.DeepEqual(d.buckets, want) {
+		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
+	}
+}
+
 func TestErrorsNameTheirLine(t *testing.T) {
 	files, err := filepath.Glob("testdata/error_*.yaml")
 	if err != nil || len(files) == 0 {
