@@ -60,7 +60,7 @@ const (
 	Stall End = "stall"
 )
 
-// Healthy is the reply that "sim-ok" gives to the same request, for scripts.
+// Healthy is the reply that "sim-ok" gives to the same request, for scripts. It heeds Delay, and no other field.
 func Healthy() Reply { return Reply{healthy: true} }
 
 // Error is an OpenAI error envelope. An empty code is null.

@@ -68,7 +68,7 @@ func (p *Provider) choose(t ticket, in incoming, w wire, spoken bool) Reply {
 	}
 	x := exchange{wire: w, request: req, id: n, ordinal: t.ordinal, first: t.first, gap: p.gap}
 	if isScripted {
-		return x.healthy()
+		return slowly(scripted.Delay, exchange.healthy)(x)
 	}
 	behave, ok := faults[p.model(req.model, w)]
 	if !ok {

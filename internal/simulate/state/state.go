@@ -134,7 +134,7 @@ func (s *State) Watch(w Watch) {
 	s.watch = w
 }
 
-// Delay has each call take so much longer from now on.
+// Delay has each call arrive so much later from now on; one whose caller leaves before that is lost.
 func (s *State) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,9 @@ func (s *State) pass(w http.ResponseWriter, r *http.Request) {
 	s.calls = append(s.calls, call)
 	watch, delay := s.watch, s.delay
 	s.mu.Unlock()
-	time.Sleep(delay)
+	if !pause(r.Context(), delay) {
+		panic(http.ErrAbortHandler)
+	}
 	if watch != nil && !watch(call, Arrived) {
 		panic(http.ErrAbortHandler)
 	}
@@ -176,6 +178,18 @@ func (s *State) pass(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(ctx, callOf{}, call))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.proxy.ServeHTTP(w, r)
+}
+
+// pause waits for d and reports whether ctx lasted as long.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 var errCut = errors.New("the caller was cut off")

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,10 +21,12 @@ import (
 
 	"spillway/internal/runtimeapi"
 	"spillway/internal/simulate"
+	"spillway/internal/simulate/state"
 )
 
 const (
 	clientKey   = "suite-client-key"
+	otherKey    = "suite-other-client-key" // of another organization
 	upstreamKey = "suite-upstream-key"
 	routeAlias  = "fault"
 	prompt      = "How does the flood pass the dam?"
@@ -56,12 +59,15 @@ const (
 // requestID is what a row's request names itself, the first being 0.
 func requestID(i int) string { return "suite-request-" + itoa(i+1) }
 
-// bench is what one row runs on in one mode: a simulated provider, and the gateway
-// binary behind a function URL, configured to reach it.
+// bench is what one row runs on in one mode: a simulated provider, the shared state, and the gateway
+// binary behind a function URL, configured to reach both.
 type bench struct {
 	row      Row
 	mode     Mode
 	provider *simulate.Provider
+	gate     *gate // before the provider
+	state    *state.State
+	found    Findings // by a Play
 	front    *runtimeapi.Front
 	url      string
 	log      *bytes.Buffer // written by the front; readable once it is closed
@@ -74,14 +80,22 @@ func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
 	for name, model := range row.Names {
 		names = append(names, simulate.Named(name, model))
 	}
+	if row.Gap != 0 {
+		names = append(names, simulate.Gap(row.Gap))
+	}
 	b := &bench{row: row, mode: mode, provider: simulate.New(names...), log: new(bytes.Buffer)}
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for the gateway: %w", err)
 	}
+	b.gate = &gate{Listener: upstream}
+	if b.state, err = row.openState(); err != nil {
+		upstream.Close()
+		return nil, err
+	}
 	var running sync.WaitGroup
-	running.Go(func() { _ = b.provider.Serve(upstream) }) // ends with the provider
-	closeProvider := func() { b.provider.Close(); running.Wait() }
+	running.Go(func() { _ = b.provider.Serve(b.gate) }) // ends with the provider
+	closeProvider := func() { b.provider.Close(); running.Wait(); b.state.Close() }
 
 	configuration := filepath.Join(dir, "gateway.json")
 	if err := os.WriteFile(configuration, row.configuration(mode), 0o600); err != nil {
@@ -92,18 +106,18 @@ func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
 		Name:      "gateway",
 		Bootstrap: bootstrap,
 		Dir:       dir,
-		Env: []string{
-			"SPILLWAY_CONFIG=" + configuration,
-			"SPILLWAY_SIMULATOR_URL=http://" + upstream.Addr().String() + "/v1",
-			"SIM_KEY=" + upstreamKey,
-		},
-		Timeout:     functionTimeout,
+		Env: append(b.state.Env(),
+			"SPILLWAY_CONFIG="+configuration,
+			"SPILLWAY_SIMULATOR_URL=http://"+upstream.Addr().String()+"/v1",
+			"SIM_KEY="+upstreamKey,
+		),
+		Timeout:     cmp.Or(row.Timeout, functionTimeout),
 		MemoryMB:    256,
-		Concurrency: 1,
+		Concurrency: row.environments(),
 		Mode:        runtimeapi.Stream,
 		Stdout:      b.log,
 		Stderr:      b.log,
-	}, runtimeapi.Prestart(1), runtimeapi.Strict())
+	}, runtimeapi.Prestart(row.environments()), runtimeapi.RoundRobin(), runtimeapi.Strict())
 	if err != nil {
 		closeProvider()
 		return nil, fmt.Errorf("starting the gateway: %w: %s", err, cut(b.log.String()))
@@ -123,6 +137,52 @@ func newBench(row Row, mode Mode, bootstrap, dir string) (*bench, error) {
 		return err
 	}
 	return b, nil
+}
+
+// openState is the state that the row's environments share.
+func (r Row) openState() (*state.State, error) {
+	s, err := state.Open()
+	if err != nil {
+		return nil, fmt.Errorf("opening the shared state: %w", err)
+	}
+	switch r.Store {
+	case StoreDown:
+		s.Watch(state.Refuse)
+	case StoreSilent:
+		s.Delay(time.Hour)
+	}
+	return s, nil
+}
+
+// gate is a listener that can turn callers away.
+type gate struct {
+	net.Listener
+	mu    sync.Mutex
+	knock func() // nil: everybody is let in
+}
+
+// set has each new connection closed after knock has returned; nil lets them in again.
+func (g *gate) set(knock func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.knock = knock
+}
+
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		knock := g.knock
+		g.mu.Unlock()
+		if knock == nil {
+			return conn, nil
+		}
+		knock()
+		conn.Close()
+	}
 }
 
 // violations are the answers that Lambda would have let pass and that would have hung or surprised its client.
@@ -156,7 +216,10 @@ func (r Row) configuration(mode Mode) []byte {
 	if mode == Complete && r.CommitByRoute {
 		route["commit"] = "complete"
 	}
-	digest := sha256.Sum256([]byte(clientKey))
+	hash := func(key string) string {
+		digest := sha256.Sum256([]byte(key))
+		return hex.EncodeToString(digest[:])
+	}
 	out, err := json.MarshalIndent(object{
 		"version": "fault-suite",
 		"providers": []object{
@@ -165,8 +228,9 @@ func (r Row) configuration(mode Mode) []byte {
 		},
 		"channels":      channels,
 		"routes":        []object{route},
-		"organizations": []object{{"name": "suite", "models": []string{"*"}}},
-		"keys":          []object{{"sha256": hex.EncodeToString(digest[:]), "alias": "suite", "organization": "suite"}},
+		"organizations": []object{{"name": "suite", "models": []string{"*"}}, {"name": "other", "models": []string{"*"}}},
+		"keys": []object{{"sha256": hash(clientKey), "alias": "suite", "organization": "suite"},
+			{"sha256": hash(otherKey), "alias": "other", "organization": "other"}},
 	}, "", "  ")
 	if err != nil {
 		panic("suite: encoding a configuration: " + err.Error()) // a row's options are JSON values
@@ -186,8 +250,10 @@ func (r Row) question() string {
 func (r Row) messages() string { return `[{"role":"user","content":"` + r.question() + `"}]` }
 
 // request is what the client asks.
-func (r Row) request() string {
-	ask := `{"model":"` + routeAlias + `","messages":` + r.messages()
+func (r Row) request() string { return r.requestOf(routeAlias) }
+
+func (r Row) requestOf(model string) string {
+	ask := `{"model":"` + model + `","messages":` + r.messages()
 	if r.Tool {
 		ask += `,"tools":` + tools
 	}
@@ -200,27 +266,47 @@ func (r Row) request() string {
 	return ask + `}`
 }
 
-// observe makes the row's requests, one after the other and each when the gateway
-// is done with the one before, and closes the bench.
+// observe makes the row's requests and closes the bench.
 func (b *bench) observe(ctx context.Context) ([]Observation, error) {
 	var all []Observation
-	seen := 0
+	if b.row.Play != nil {
+		all = b.row.Play(ctx, b, &b.found)
+	} else {
+		all = b.steps(ctx)
+	}
+	err := b.stop()
+	records := parseRecords(b.log.Bytes())
+	for i := range all {
+		all[i].Records = recordsOf(records, all[i].id)
+	}
+	return all, err
+}
+
+// steps makes the row's requests one after the other, each when the gateway is done with the one before.
+func (b *bench) steps(ctx context.Context) (all []Observation) {
+	if b.row.Environments > 1 {
+		b.warmUp(ctx)
+	}
+	seen := len(b.provider.Calls())
 	for i, step := range b.row.steps(b.mode) {
 		if i > 0 {
 			pause(ctx, time.Until(all[i-1].Began.Add(step.After)))
 		}
-		o := b.ask(ctx, requestID(i), step.within()+patience)
+		o := b.ask(ctx, asked{id: requestID(i), limit: step.within() + patience})
 		b.settle()
 		calls := b.provider.Calls()
 		o.Calls, seen = calls[seen:], len(calls)
 		all = append(all, o)
 	}
-	err := b.stop()
-	records := parseRecords(b.log.Bytes())
-	for i := range all {
-		all[i].Records = recordsOf(records, requestID(i))
+	return all
+}
+
+// warmUp has each environment serve a request that the row's fault has no part in.
+func (b *bench) warmUp(ctx context.Context) {
+	for range b.row.environments() {
+		b.ask(ctx, asked{id: "warm-up", model: b.row.Candidates[len(b.row.Candidates)-1], limit: patience})
+		b.settle()
 	}
-	return all, err
 }
 
 // pause waits for d, or for the end of the run if that comes first.
@@ -231,23 +317,46 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// asked is one request of a client.
+type asked struct {
+	id     string
+	key    string // the client's; empty: the suite's own
+	model  string // empty: the row's route
+	header map[string]string
+	limit  time.Duration
+	// whole is called when the whole answer is there, which may be before its end, and at its end; nil: nobody is told.
+	whole func()
+}
+
 // ask makes one request and reads the answer to its end, but no longer than it
-// takes to be sure that it hangs.
-func (b *bench) ask(ctx context.Context, id string, limit time.Duration) (o Observation) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// takes to be sure that it hangs. One that finds every environment busy is made again, as Lambda's clients do.
+func (b *bench) ask(ctx context.Context, a asked) (o Observation) {
+	ctx, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	o.Began = time.Now()
+	for {
+		o = b.askOnce(ctx, a)
+		if o.Status != http.StatusTooManyRequests || o.Header.Get("X-Amzn-Errortype") == "" || ctx.Err() != nil {
+			return o
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+func (b *bench) askOnce(ctx context.Context, a asked) (o Observation) {
+	o.id, o.Began = a.id, time.Now()
 	defer func() { o.Elapsed = time.Since(o.Began) }()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(b.row.request()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(b.row.requestOf(cmp.Or(a.model, routeAlias))))
 	if err != nil {
 		o.Err = err
 		return o
 	}
-	req.Header.Set("Authorization", "Bearer "+clientKey)
+	req.Header.Set("Authorization", "Bearer "+cmp.Or(a.key, clientKey))
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Request-Id", id)
-	for name, value := range b.row.Headers {
-		req.Header.Set(name, value)
+	req.Header.Set("X-Request-Id", a.id)
+	for _, header := range []map[string]string{b.row.Headers, a.header} {
+		for name, value := range header {
+			req.Header.Set(name, value)
+		}
 	}
 	if b.mode == Complete && !b.row.CommitByRoute {
 		req.Header.Set("X-LLM-Commit", "complete")
@@ -260,9 +369,31 @@ func (b *bench) ask(ctx context.Context, id string, limit time.Duration) (o Obse
 		return o
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err := a.read(resp.Body)
 	o.Status, o.Header, o.Body, o.Err = resp.StatusCode, resp.Header, string(body), err
 	return o
+}
+
+// read reads an answer to its end.
+func (a asked) read(from io.Reader) (body []byte, err error) {
+	if a.whole == nil {
+		return io.ReadAll(from)
+	}
+	defer a.whole()
+	part := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(part)
+		body = append(body, part[:n]...)
+		if bytes.HasSuffix(body, []byte("data: [DONE]\n\n")) || n > 0 && part[n-1] == '}' && json.Valid(body) {
+			a.whole()
+		}
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			return body, err
+		}
+	}
 }
 
 // settle waits until the gateway has asked for its next event, after which it

@@ -31,6 +31,14 @@ func (f *Findings) text(n int, got string) {
 	}
 }
 
+// verdict of a row that a Play has judged.
+func (f *Findings) verdict() (Verdict, []string) {
+	if len(f.list) > 0 {
+		return Fail, f.list
+	}
+	return Pass, nil
+}
+
 // verdict judges what was observed of a row in a mode, one observation a step. A
 // row is as good as its worst step.
 func (r Row) verdict(mode Mode, all []Observation) (Verdict, []string) {

@@ -609,7 +609,11 @@ func TestPlan(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if all, _ := plan(nil); len(all) != 2*len(Rows) {
-		t.Errorf("%d trials for %d rows in two modes", len(all), len(Rows))
+	want := 0
+	for _, r := range slices.Concat(Rows, Plays) {
+		want += len(r.Recorded)
+	}
+	if all, _ := plan(nil); len(all) != want {
+		t.Errorf("%d trials, want %d: one for each mode of each row", len(all), want)
 	}
 }

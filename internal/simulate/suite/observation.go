@@ -13,6 +13,7 @@ import (
 
 // Observation is everything that one request left behind.
 type Observation struct {
+	id string // of the request
 	// Status and Header are what the client had; Body up to the end or the break.
 	Status int
 	Header http.Header

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"time"
 )
@@ -43,6 +44,16 @@ const (
 	Broken Outcome = "broken"
 )
 
+// Store is how the store of the shared state is.
+type Store string
+
+const (
+	// StoreDown refuses every call.
+	StoreDown Store = "down"
+	// StoreSilent takes every call and answers none.
+	StoreSilent Store = "silent"
+)
+
 // Overrides are members of a route or of a channel, in the configuration's own words.
 type Overrides = map[string]any
 
@@ -78,6 +89,19 @@ type Row struct {
 	Complete []Step
 	// Conduct checks what no single step can say; nil is nothing more.
 	Conduct func([]Observation, *Findings)
+	// Play makes the requests in place of Steps, of a row whose requests are not made one after the other, and judges
+	// them: it returns what it observed and finds what is wrong.
+	Play func(context.Context, *bench, *Findings) []Observation
+	// Lasts is how long a Play takes, at least.
+	Lasts time.Duration
+	// Environments is how many there are, each with a request served before the first step and in turn after it; 0 is one.
+	Environments int
+	// Store is how the store of the shared state is; empty is healthy.
+	Store Store
+	// Gap is the time between two tokens of the provider; 0 is its default.
+	Gap time.Duration
+	// Timeout is the function's; 0 is one that no request reaches.
+	Timeout time.Duration
 	// Recorded is the verdict the row has reached in each mode in which it runs.
 	Recorded map[Mode]Verdict
 }
@@ -105,6 +129,8 @@ type Step struct {
 func (s Step) right() Outcome        { return cmp.Or(s.Right, Whole) }
 func (s Step) within() time.Duration { return cmp.Or(s.Within, 10*time.Second) }
 
+func (r Row) environments() int { return max(r.Environments, 1) }
+
 // steps are the row's requests in a mode.
 func (r Row) steps(mode Mode) []Step {
 	if mode == Complete && r.Complete != nil {
@@ -113,9 +139,9 @@ func (r Row) steps(mode Mode) []Step {
 	return r.Steps
 }
 
-// length is how long the row's steps are spread over, at least.
+// length is how long the row's requests are spread over, at least.
 func (r Row) length(mode Mode) time.Duration {
-	var sum time.Duration
+	sum := r.Lasts
 	for _, s := range r.steps(mode) {
 		sum += s.After
 	}

@@ -19,7 +19,7 @@ var (
 )
 
 // Rows is the fault table. What each row demands is stated in the fault suite's
-// specification; a row here is that sentence as data.
+// specification; a row here is that sentence as data, or a Play.
 var Rows = slices.Concat(chatRows, otherRows())
 
 // chatRows are the rows in OpenAI's chat format.
@@ -79,6 +79,27 @@ var chatRows = []Row{
 		Steps: []Step{{
 			Calls:   []string{"sim-f04", "sim-f04", "sim-ok"},
 			Classes: []string{"server_error", "server_error"},
+		}},
+		Recorded: both,
+	},
+	{
+		Name: "F04 store down", Fault: "503 for ever, and the store of the shared state refuses every call",
+		Candidates: []string{"sim-f04", "sim-ok"},
+		Store:      StoreDown,
+		Steps: []Step{{
+			Calls:   []string{"sim-f04", "sim-f04", "sim-ok"},
+			Classes: []string{"server_error", "server_error"},
+		}},
+		Recorded: both,
+	},
+	{
+		Name: "F04 store silent", Fault: "503 for ever, and the store of the shared state answers nothing",
+		Candidates: []string{"sim-f04", "sim-ok"},
+		Store:      StoreSilent,
+		Steps: []Step{{
+			Calls:   []string{"sim-f04", "sim-f04", "sim-ok"},
+			Classes: []string{"server_error", "server_error"},
+			Within:  3 * time.Second, // each failure may wait 250 ms for the sum of all
 		}},
 		Recorded: both,
 	},
@@ -216,11 +237,11 @@ var chatRows = []Row{
 		// The first outage minute begins with the first call. Three failures open the
 		// circuit, for 30 s and then for longer; the probe that ends the row's outage
 		// comes at the latest 30 s after it.
-		Name: "F15", Fault: "down for 60 s, then healthy; 26 requests 4 s apart",
-		Candidates: []string{"sim-f15", "sim-ok"},
-		Steps:      slices.Repeat([]Step{{After: 4 * time.Second, Unplanned: true}}, 26),
-		Conduct:    outage{model: "sim-f15", lasts: time.Minute, calls: 4, backWithin: 30 * time.Second}.check,
-		Recorded:   both,
+		Name: "F15", Fault: "down for 60 s, then healthy; 26 requests 4 s apart, over 8 environments",
+		Candidates: []string{"sim-f15", "sim-ok"}, Environments: 8,
+		Steps:    slices.Repeat([]Step{{After: 4 * time.Second, Unplanned: true}}, 26),
+		Conduct:  outage{model: "sim-f15", lasts: time.Minute, calls: 4, backWithin: 30 * time.Second}.check,
+		Recorded: both,
 	},
 	{
 		Name: "F16", Fault: "503 for ever, accounting: what was refused cost nothing",

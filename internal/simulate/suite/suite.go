@@ -82,7 +82,7 @@ func build(ctx context.Context, folder string) (string, error) {
 func plan(only []string) ([]*trial, error) {
 	var out []*trial
 	unknown := slices.Clone(only)
-	for _, row := range Rows {
+	for _, row := range slices.Concat(Rows, Plays) {
 		number, _, _ := strings.Cut(row.Name, " ")
 		meant := func(name string) bool { return name == row.Name || name == number }
 		if len(only) > 0 && !slices.ContainsFunc(only, meant) {
@@ -129,7 +129,11 @@ func (t *trial) run(ctx context.Context, bootstrap, dir string) {
 		return
 	}
 	t.observed, err = b.observe(ctx)
-	t.verdict, t.why = t.row.verdict(t.mode, t.observed)
+	if t.row.Play != nil {
+		t.verdict, t.why = b.found.verdict()
+	} else {
+		t.verdict, t.why = t.row.verdict(t.mode, t.observed)
+	}
 	if err != nil {
 		t.verdict, t.why = Fail, append(t.why, err.Error())
 	}
