@@ -31,11 +31,13 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/idempotency"
+	"spillway/internal/ledger"
 	"spillway/internal/provider"
 	"spillway/internal/retry"
 	"spillway/internal/route"
 	"spillway/internal/telemetry"
 	"spillway/internal/tenant"
+	"spillway/internal/trace"
 )
 
 // Words that must never come back: a path, a header or a body that the client sent, and what the configuration holds.
@@ -143,7 +145,7 @@ func newDoorWith(t testing.TB, records io.Writer) *door {
 	d := &door{upstream: &echo{}}
 	recorder := telemetry.New(records, slog.LevelDebug)
 	g := &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Providers: map[string]provider.Provider{"openai": d.upstream}, Policy: fault.Default(),
-		Health: &breaker.Fleet{}, Claims: &idempotency.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
+		Health: &breaker.Fleet{}, Claims: &idempotency.Memory{}, Traces: &trace.Memory{}, Ledger: &ledger.Memory{}, Shares: &retry.Shares{}, Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"),
 		Random: func() float64 { return 0.5 }}
 	d.handler = edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: openai.Chat{}, Version: "v1.2.3", ConfigVersion: c.Version,
 		PolicyVersion: fault.Default().Version})
@@ -248,7 +250,7 @@ func overLambda(t testing.TB, h http.Handler) func(sent) received {
 }
 
 // codes are the closed set of what a client can be refused with here.
-var codes = map[int][]string{400: {"validation_failed", "unsupported_model_input"}, 401: {"invalid_api_key"}, 403: {"model_not_allowed"},
+var codes = map[int][]string{400: {"validation_failed", "unsupported_model_input"}, 401: {"invalid_api_key"}, 403: {"model_not_allowed", "permission_denied"},
 	404: {"not_found", "model_not_found"}, 405: {"method_not_allowed"}, 413: {"request_too_large"}}
 
 // checkRefusal asserts what every refusal has, and what none has.
@@ -378,6 +380,13 @@ func TestHostileRequestsAreRefusedAndTheProcessLives(t *testing.T) {
 		"a path of 100 KB":                   {sent{path: "/" + strings.Repeat("p", huge/2)}, 404, ""},
 		"a path with a NUL in it":            {sent{path: "/v1/chat/completions%00"}, 404, ""},
 		"a model's path that climbs":         {sent{method: http.MethodGet, path: "/v1/models/..%2f" + planted}, 404, "model"},
+		"a trace that the key may not read":  {sent{method: http.MethodGet, path: "/v1/requests/" + planted}, 403, ""},
+		"garbage of a tool call":             {sent{method: http.MethodPut, path: "/v1/tool-calls/" + planted, body: planted}, 400, "body"},
+		"a bomb of a tool call":              {sent{method: http.MethodPut, path: "/v1/tool-calls/k", body: `{"result":` + strings.Repeat("[", 2_000_000)}, 400, "body"},
+		"a tool call with an owner too many": {sent{method: http.MethodPut, path: "/v1/tool-calls/k", body: `{"state":"` + planted + `","owner":"` + planted + `"}`}, 400, "state"},
+		"a tool call without a key":          {sent{method: http.MethodPut, path: "/v1/tool-calls/", body: `{}`}, 400, "key"},
+		"a tool call that nobody knows":      {sent{method: http.MethodGet, path: "/v1/tool-calls/" + planted}, 404, "key"},
+		"a tool call of 5,000,001 bytes":     {sent{method: http.MethodPut, path: "/v1/tool-calls/k", body: padded(edge.MaxBody + 1)}, 413, "body"},
 		"a method of another protocol":       {sent{method: "PROPFIND"}, 405, ""},
 		"a method nobody has":                {sent{method: "BREW", body: ask}, 405, ""},
 		"an override of the method":          {sent{method: http.MethodGet, header: plus("X-Http-Method-Override", "POST")}, 405, ""},
@@ -505,6 +514,9 @@ func TestPathsAndMethods(t *testing.T) {
 		"the health has no head":                {"HEAD", "/healthz", 405, "GET"},
 		"nobody asks for options":               {"OPTIONS", "/v1/chat/completions", 405, "POST"},
 		"models are not deleted":                {"DELETE", "/v1/models/fast", 405, "GET"},
+		"a trace is read only":                  {"DELETE", "/v1/requests/r", 405, "GET"},
+		"a tool call is put or read":            {"POST", "/v1/tool-calls/k", 405, "GET, PUT"},
+		"requests are not listed":               {"GET", "/v1/requests", 404, ""},
 		"the root":                              {"GET", "/", 404, ""},
 		"a slash more":                          {"POST", "/v1/chat/completions/", 404, ""},
 		"a slash more in front":                 {"POST", "//v1/chat/completions", 404, ""},
@@ -719,6 +731,33 @@ func TestAnswersOverBothFronts(t *testing.T) {
 				assertHides(t, got.body+fmt.Sprint(slices.Sorted(maps.Keys(got.header)), got.header))
 			}
 		})
+	}
+}
+
+// TestTheKeyOfAToolCallIsThePathsRest: with its colons, its slashes, escaped or not, and its other characters.
+func TestTheKeyOfAToolCallIsThePathsRest(t *testing.T) {
+	for front, over := range fronts {
+		send := over(t, newDoor(t).handler)
+		for path, key := range map[string]string{
+			"tool:send_mail:app-1:3":  "tool:send_mail:app-1:3",
+			"tool%3Asend_mail%3Aa%3A": "tool:send_mail:a:",
+			"a%2Fb%2F..%2Fc":          "a/b/../c",
+			"d/e":                     "d/e",
+			"%C3%A9%20%23%3F":         "é #?",
+			"%252F":                   "%2F",
+		} {
+			t.Run(front+", "+path, func(t *testing.T) {
+				put := sent{method: http.MethodPut, path: "/v1/tool-calls/" + path, body: `{"state":"started","owner":"o"}`}
+				got := send(put)
+				assert.Equal(t, 201, got.status, got.body)
+				assert.Equal(t, "application/json", got.header.Get("Content-Type"))
+				assert.Equal(t, key, gjson.Get(got.body, "key").Str)
+				assert.Equal(t, 200, send(put).status, "it was")
+				got = send(sent{method: http.MethodGet, path: put.path})
+				assert.Equal(t, 200, got.status)
+				assert.Equal(t, key, gjson.Get(got.body, "key").Str)
+			})
+		}
 	}
 }
 
