@@ -22,7 +22,7 @@ func (g *Gateway) Say(ctx context.Context, call Call, toolCall string, read func
 		return ledger.Decision{}, err
 	}
 	said.Token = cryptorand.Text()
-	d, failed := ledger.Say(context.WithoutCancel(ctx), g.Ledger, k, said, time.Now())
+	d, failed := ledger.Say(context.WithoutCancel(ctx), patient{g.Ledger}, k, said, time.Now())
 	if failed != nil {
 		g.Recorder.StoreLost("ledger", failed)
 		return ledger.Decision{}, noStore("tool calls", failed)
@@ -40,7 +40,7 @@ func (g *Gateway) ToolCall(ctx context.Context, call Call, toolCall string) (*le
 	if err != nil {
 		return nil, err
 	}
-	e, failed := ledger.Read(context.WithoutCancel(ctx), g.Ledger, k)
+	e, failed := patient{g.Ledger}.Get(context.WithoutCancel(ctx), k)
 	if failed != nil {
 		g.Recorder.StoreLost("ledger", failed)
 		return nil, noStore("tool calls", failed)
@@ -64,4 +64,23 @@ func (g *Gateway) toolCall(call Call, toolCall string) (ledger.Key, *fault.Error
 		return ledger.Key{}, noStore("tool calls", errors.New("no ledger is configured"))
 	}
 	return ledger.Key{Organization: j.caller.Organization.Name, Key: toolCall}, nil
+}
+
+// patient is a ledger that is given up when one of its calls takes longer than a claim may.
+type patient struct{ store ledger.Store }
+
+var _ ledger.Store = patient{}
+
+// Get implements ledger.Store.
+func (p patient) Get(ctx context.Context, k ledger.Key) (*ledger.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	defer cancel()
+	return p.store.Get(ctx, k)
+}
+
+// Swap implements ledger.Store.
+func (p patient) Swap(ctx context.Context, e ledger.Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	defer cancel()
+	return p.store.Swap(ctx, e)
 }

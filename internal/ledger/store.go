@@ -22,9 +22,6 @@ type Store interface {
 	Swap(ctx context.Context, e Entry) error
 }
 
-// patience bounds each call of the store.
-const patience = 500 * time.Millisecond
-
 // turns bounds how often a saying is decided anew because somebody else was faster, or a write's outcome is unknown.
 const turns = 4
 
@@ -36,7 +33,7 @@ const turns = 4
 func Say(ctx context.Context, store Store, k Key, s Said, now time.Time) (Decision, error) {
 	var lost error
 	for range turns {
-		there, err := Read(ctx, store, k)
+		there, err := store.Get(ctx, k)
 		if err != nil {
 			return Decision{}, errors.Join(err, lost)
 		}
@@ -44,7 +41,7 @@ func Say(ctx context.Context, store Store, k Key, s Said, now time.Time) (Decisi
 		if !d.Write {
 			return d, nil
 		}
-		if err = swap(ctx, store, d.Entry); err == nil {
+		if err = store.Swap(ctx, d.Entry); err == nil {
 			return d, nil
 		}
 		if !errors.Is(err, ErrChanged) {
@@ -52,17 +49,4 @@ func Say(ctx context.Context, store Store, k Key, s Said, now time.Time) (Decisi
 		}
 	}
 	return Decision{}, errors.Join(errors.New("the entry changes too fast"), lost)
-}
-
-// Read reads the entry of a key, within the patience of one call.
-func Read(ctx context.Context, store Store, k Key) (*Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return store.Get(ctx, k)
-}
-
-func swap(ctx context.Context, store Store, e Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return store.Swap(ctx, e)
 }
