@@ -16,6 +16,7 @@ import (
 
 	"spillway/internal/dynamo"
 	"spillway/internal/s3store"
+	"spillway/internal/settings"
 )
 
 // secret is both halves of the credentials that the local Lambda gives a function. They open nothing.
@@ -72,9 +73,11 @@ func (s *services) close() {
 	}
 }
 
-// scan shows a table, as it is pasted into a shell.
-func (s *services) scan(table string) string {
-	return fmt.Sprintf("AWS_ACCESS_KEY_ID=%[1]s AWS_SECRET_ACCESS_KEY=%[1]s \\\n  aws dynamodb scan --region %s --endpoint-url %s --table-name %s", secret, region, s.endpoint, table)
+// looks are commands that show what the environments of a function share, as they are pasted into a shell.
+func (s *services) looks(f function) string {
+	at := fmt.Sprintf("AWS_ENDPOINT_URL=%s AWS_DEFAULT_REGION=%s AWS_ACCESS_KEY_ID=%[3]s AWS_SECRET_ACCESS_KEY=%[3]s \\\n  ", s.endpoint, region, secret)
+	return at + "go run ./infra/circuit -table " + f.env[settings.HealthTable] + " show\n" +
+		at + "aws dynamodb scan --table-name " + f.env[settings.IdempotencyTable]
 }
 
 func (s *services) config() aws.Config {

@@ -83,7 +83,7 @@ func (t *template) bucket(r resource) (bucket, error) {
 	var p struct {
 		BucketName             string
 		LifecycleConfiguration struct {
-			Rules []struct{ Id, Status, Prefix, ExpirationInDays string }
+			Rules []struct{ ID, Status, Prefix, ExpirationInDays string }
 		}
 
 		PublicAccessBlockConfiguration, BucketEncryption ignored
@@ -101,7 +101,7 @@ func (t *template) bucket(r resource) (bucket, error) {
 		if err != nil {
 			return bucket{}, t.errorf(r.node, "ExpirationInDays of %s is not a number", r.logicalID)
 		}
-		made.lifecycle = append(made.lifecycle, lifecycleRule{rule.Id, rule.Prefix, rule.Status == "Enabled", int32(days)})
+		made.lifecycle = append(made.lifecycle, lifecycleRule{rule.ID, rule.Prefix, rule.Status == "Enabled", int32(days)})
 	}
 	return made, nil
 }

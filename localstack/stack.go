@@ -37,7 +37,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return stopped(ctx, err)
 	}
 	defer s.close()
-	o.greet(stdout, entrance.Addr(), d, s)
+	o.greet(stdout, entrance.Addr(), d.functions[0], s)
 	return serve(ctx, entrance, s.front)
 }
 
@@ -215,7 +215,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 }
 
 // greet says where the stack is and what to try first.
-func (o options) greet(w io.Writer, addr net.Addr, d deployment, s *running) {
+func (o options) greet(w io.Writer, addr net.Addr, f function, s *running) {
 	url := "http://" + reachable(addr)
 	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, s.log.Name())
 	if o.providers == simulated {
@@ -224,9 +224,7 @@ func (o options) greet(w io.Writer, addr net.Addr, d deployment, s *running) {
 		fmt.Fprintf(w, "The simulated provider answers at %s (chat/completions, responses, messages, models/…:generateContent);\n"+
 			"what it has been sent is at %s/_sim/log.\n", s.simulator.url, strings.TrimSuffix(s.simulator.url, "/v1"))
 	}
-	if len(d.tables) > 0 {
-		fmt.Fprintf(w, "What the environments share, table by table:\n\n%s\n\n", s.aws.scan(d.tables[0].name))
-	}
+	fmt.Fprintf(w, "\nWhat the environments share:\n\n%s\n\n", s.aws.looks(f))
 }
 
 func fallbackCall(url string) string {
