@@ -25,7 +25,7 @@ const (
 //
 // What it costs a request, in calls of the store that the request waits for: none while the snapshot is fresh and the
 // providers are healthy; one read, at most 25 ms and beside other reads, when it is older than 5 s; one write for a
-// failure; one write more when a circuit changes. Everything else happens beside an upstream call. The store's errors
+// failure; one write more when a circuit changes, and one for the lease of a probe. Everything else happens beside an upstream call. The store's errors
 // change no answer: the environment's own circuits go on.
 type Fleet struct {
 	Own   Memory

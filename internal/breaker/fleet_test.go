@@ -458,8 +458,9 @@ func TestAFailureWaitsOncePatienceAtMostAndASuccessNever(t *testing.T) {
 // TestRequestsOfOneEnvironmentAtOnce: they share a circuit, and a store that answers none of them.
 func TestRequestsOfOneEnvironmentAtOnce(t *testing.T) {
 	for name, store := range map[string]*hanging{
-		"the store hangs":   {hangs: map[string]bool{"tell": true, "swap": true, "hold": true}},
-		"the store is slow": {takes: 100 * time.Millisecond},
+		"the store hangs":               {hangs: map[string]bool{"tell": true, "swap": true, "hold": true}},
+		"the store is slow":             {takes: 100 * time.Millisecond},
+		"the sum comes, no change does": {hangs: map[string]bool{"swap": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,9 @@ const (
 	snapshotID = "snapshot"
 	circuitPre = "circuit "
 	holdPre    = "hold "
-	windowTTL  = 15 * time.Minute
+	// successorName is the attribute of a window that marks it as replaced.
+	successorName = "successor"
+	windowTTL     = 15 * time.Minute
 	// maxSnapshot is what a snapshot may hold (policy.md §6): past it no watch is added, which only costs knowledge.
 	maxSnapshot = 8 << 10
 	pruneEvery  = time.Minute
@@ -67,10 +69,7 @@ func (s *Health) Tell(ctx context.Context, k breaker.Key, version uint64, report
 		u.add("n_"+strconv.FormatInt(b.Slot, 10), number(int64(b.Attempts)))
 		u.add("w_"+strconv.FormatInt(b.Slot, 10), real64(b.Weight))
 	}
-	s.mu.Lock()
-	u.remove(s.stale[id]...)
-	delete(s.stale, id)
-	s.mu.Unlock()
+	u.remove(s.toRemove(id, u)...)
 	in := u.input(s.Table, id)
 	in.ReturnValues = types.ReturnValueAllNew
 	out, err := s.API.UpdateItem(ctx, in)
@@ -78,19 +77,41 @@ func (s *Health) Tell(ctx context.Context, k breaker.Key, version uint64, report
 		return breaker.Told{}, fmt.Errorf("adding to the window: %w", err)
 	}
 	told, old := readWindow(view(out.Attributes), now)
-	if len(old) > 0 {
-		s.mu.Lock()
-		if s.stale == nil {
-			s.stale = map[string][]string{}
-		}
-		s.stale[id] = old
-		s.mu.Unlock()
-	}
+	s.remember(id, old)
 	return told, nil
 }
 
-// maxStale bounds the attributes that one report removes.
-const maxStale = 40
+const (
+	// maxStale bounds the attributes that one report removes.
+	maxStale = 40
+	// maxStaleWindows bounds the windows of which they are remembered: of one that nobody tells of again they never go.
+	maxStaleWindows = 256
+	// successorAge is how old a mark of a successor may be. An older one is of a circuit that may have been forgotten since,
+	// and whose versions began anew.
+	successorAge = breaker.ForgetAfter / 2
+)
+
+// remember notes what the next report of a window removes.
+func (s *Health) remember(id string, stale []string) {
+	if len(stale) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stale == nil || len(s.stale) >= maxStaleWindows {
+		s.stale = map[string][]string{}
+	}
+	s.stale[id] = stale
+}
+
+// toRemove is what a report removes of a window. What it adds to stays: by its own clock it is not too old.
+func (s *Health) toRemove(id string, u *update) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stale := s.stale[id]
+	delete(s.stale, id)
+	return slices.DeleteFunc(stale, func(name string) bool { return u.names[name] != "" })
+}
 
 // readWindow reads a window's item, and the names of what is too old to count.
 func readWindow(v view, now time.Time) (told breaker.Told, stale []string) {
@@ -109,21 +130,33 @@ func readWindow(v view, now time.Time) (told breaker.Told, stale []string) {
 			continue
 		}
 		attempts, _ := v.number(name)
-		buckets = append(buckets, breaker.Bucket{Slot: slot, Attempts: int(attempts), Weight: v.real("w_" + digits)})
+		buckets = append(buckets, breaker.Bucket{Slot: slot, Attempts: int(min(max(attempts, 0), maxCounted)), Weight: min(v.real("w_"+digits), maxCounted)})
 	}
 	told.Window = told.Window.Merge(now, buckets)
-	if c, err := parseCircuit(v.text("successor")); err == nil {
+	c, changed, err := parseChanged(v.text(successorName))
+	switch {
+	case err != nil:
+	case now.Sub(changed) <= successorAge:
 		told.Successor = &c
+	default:
+		stale = append(stale, successorName)
 	}
 	return told, stale
 }
 
+// maxCounted bounds what is believed of a count: no sum of them overflows.
+const maxCounted = 1 << 30
+
+// real is a number that is not negative.
 func (v view) real(name string) float64 {
 	n, _ := v[name].(*types.AttributeValueMemberN)
 	if n == nil {
 		return 0
 	}
-	f, _ := strconv.ParseFloat(n.Value, 64)
+	f, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || !(f >= 0) { // NaN is neither
+		return 0
+	}
 	return f
 }
 
@@ -167,17 +200,24 @@ func (s *Health) Swap(ctx context.Context, k breaker.Key, old uint64, next break
 			return breaker.Circuit{}, err
 		}
 	}
-	c, _ := parseCircuit(view(there).text(name)) // one that is not there, or cannot be read, is version 0
+	if there[name] == nil { // it was forgotten meanwhile
+		return breaker.Circuit{}, breaker.ErrChanged
+	}
+	c, err := parseCircuit(view(there).text(name))
+	if err != nil { // another version of the gateway wrote it: it is not ours to replace
+		return breaker.Circuit{}, err
+	}
 	return c, breaker.ErrChanged
 }
 
-// beginWindow writes the window that a version begins with.
+// beginWindow writes the window that a version begins with, unless somebody has begun it: who is too late to change the
+// circuit finds it in use.
 func (s *Health) beginWindow(ctx context.Context, k breaker.Key, version uint64, given []breaker.Bucket, now time.Time) error {
 	u := newUpdate()
 	u.set(ttlName, number(now.Add(windowTTL).Unix()))
 	for _, b := range given {
-		u.set("n_"+strconv.FormatInt(b.Slot, 10), number(int64(b.Attempts)))
-		u.set("w_"+strconv.FormatInt(b.Slot, 10), real64(b.Weight))
+		u.begin("n_"+strconv.FormatInt(b.Slot, 10), number(int64(b.Attempts)))
+		u.begin("w_"+strconv.FormatInt(b.Slot, 10), real64(b.Weight))
 	}
 	if _, err := s.API.UpdateItem(ctx, u.input(s.Table, windowID(k, version))); err != nil {
 		return fmt.Errorf("beginning the window: %w", err)
@@ -189,7 +229,7 @@ func (s *Health) beginWindow(ctx context.Context, k breaker.Key, version uint64,
 func (s *Health) mark(ctx context.Context, k breaker.Key, old uint64, successor string, now time.Time) {
 	u := newUpdate()
 	u.set(ttlName, number(now.Add(windowTTL).Unix()))
-	u.set("successor", text(successor))
+	u.set(successorName, text(successor))
 	_, _ = s.API.UpdateItem(ctx, u.input(s.Table, windowID(k, old)))
 }
 
@@ -340,8 +380,32 @@ func parseChanged(s string) (breaker.Circuit, time.Time, error) {
 	if state < 0 {
 		return breaker.Circuit{}, time.Time{}, errors.New("reading a circuit: its state is unknown")
 	}
-	return breaker.Circuit{State: breaker.State(state), Version: v, OpenedAt: st.OpenedAt, Until: st.Until, Opens: st.Opens, Passed: st.Passed, //nolint:gosec // 0, 1 or 2
-		Lease: breaker.Lease{Number: st.Lease, Until: st.LeaseUntil}, Class: fault.Class(st.Class), WatchUntil: st.WatchUntil}, st.ChangedAt, nil
+	c := breaker.Circuit{State: breaker.State(state), Version: v, OpenedAt: st.OpenedAt, Until: st.Until, Opens: st.Opens, Passed: st.Passed, //nolint:gosec // 0, 1 or 2
+		Lease: breaker.Lease{Number: st.Lease, Until: st.LeaseUntil}, Class: fault.Class(st.Class), WatchUntil: st.WatchUntil}
+	if err := possible(c); err != nil {
+		return breaker.Circuit{}, time.Time{}, fmt.Errorf("reading a circuit: %w", err)
+	}
+	return c, st.ChangedAt, nil
+}
+
+// possible says what is wrong with a circuit that no version of ours can have written.
+func possible(c breaker.Circuit) error {
+	switch {
+	case c.Opens < 0 || c.Opens > maxCounted || c.Passed < 0 || c.Passed > maxCounted || c.Version > maxCounted:
+		return errors.New("it has a count that is out of bounds")
+	case c.State != breaker.HalfOpen && (c.Lease.Number != 0 || c.Passed != 0):
+		return errors.New("it is probed and not half-open")
+	case c.Lease.Number > c.Version:
+		return errors.New("its lease is newer than it")
+	case c.State == breaker.Closed && c.Opens != 0:
+		return errors.New("it is closed and counts openings")
+	case c.State != breaker.Closed && c.OpenedAt.IsZero():
+		return errors.New("it was never opened and is not closed")
+	case c.Class != "" && !c.Class.Known():
+		return errors.New("its class is unknown")
+	default:
+		return nil
+	}
 }
 
 // storedHolds are holds in the snapshot.
@@ -368,6 +432,9 @@ func parseHolds(s string) breaker.Holds {
 	if json.Unmarshal([]byte(s), &st) != nil {
 		return breaker.Holds{} // nobody is held for what cannot be read
 	}
-	return breaker.Holds{ThrottledUntil: st.ThrottledUntil,
-		Remembered: breaker.Remembered{Class: fault.Class(st.Class), Status: st.Status, Code: st.Code, Since: st.Since, Until: st.Until}}
+	h := breaker.Holds{ThrottledUntil: st.ThrottledUntil}
+	if class := fault.Class(st.Class); class.Known() && st.Status >= 0 && st.Status < 600 {
+		h.Remembered = breaker.Remembered{Class: class, Status: st.Status, Code: st.Code, Since: st.Since, Until: st.Until}
+	}
+	return h
 }

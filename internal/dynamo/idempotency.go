@@ -67,7 +67,7 @@ func (s *Idempotency) Claim(ctx context.Context, r idempotency.Record, now time.
 			return nil, fmt.Errorf("putting the record: %w", err)
 		}
 		if old != nil {
-			return record(old), nil
+			return record(old)
 		}
 		there, err := s.Get(ctx, r.Key)
 		if err != nil || there != nil {
@@ -86,7 +86,7 @@ func (s *Idempotency) Get(ctx context.Context, k idempotency.Key) (*idempotency.
 	if len(out.Item) == 0 {
 		return nil, nil
 	}
-	return record(out.Item), nil
+	return record(out.Item)
 }
 
 // Renew implements idempotency.Store.
@@ -163,23 +163,44 @@ func written(r idempotency.Record) item {
 	return it
 }
 
-// record is an item as a record.
-func record(it item) *idempotency.Record {
+// record is an item as a record. One that nobody can have claimed or finished is an error: it must be neither replayed nor
+// run over.
+func record(it item) (*idempotency.Record, error) {
 	v := view(it)
 	r := &idempotency.Record{Key: idempotency.Key{Organization: v.text("organization"), Key: v.text("idempotency_key")},
 		Status: idempotency.Status(v.text("status")), Fingerprint: idempotency.Fingerprint(v.text("fingerprint")), Owner: v.text("owner"),
 		RequestID: v.text("request_id"), CreatedAt: v.iso("created_at"), InProgressUntil: v.millis("in_progress_until"), ExpiresAt: v.seconds(ttlName)}
-	if r.Status != idempotency.Completed {
-		return r
+	if r.Status == idempotency.Completed {
+		var err error
+		if r.Result, err = result(v); err != nil {
+			return nil, fmt.Errorf("reading the record: %w", err)
+		}
 	}
-	r.Result = &idempotency.Result{Stream: v.boolean("result_stream"), Body: v.binary("result_body")}
+	if r.Status != idempotency.Completed && r.Status != idempotency.InProgress || r.Fingerprint == "" || r.Owner == "" || r.ExpiresAt.IsZero() {
+		return nil, errors.New("reading the record: it lacks its status, fingerprint, owner or end")
+	}
+	return r, nil
+}
+
+// result is what a finished record holds.
+func result(v view) (*idempotency.Result, error) {
+	r := &idempotency.Result{Stream: v.boolean("result_stream"), Body: v.binary("result_body")}
 	status, _ := v.number("result_status")
-	r.Result.Status = int(status)
-	r.Result.Size, _ = v.number("result_size")
-	_ = json.Unmarshal([]byte(v.text("result_headers")), &r.Result.Header) // our own; without them the body is still the answer
+	r.Status = int(status)
+	r.Size, _ = v.number("result_size")
+	_ = json.Unmarshal([]byte(v.text("result_headers")), &r.Header) // our own; without them the body is still the answer
 	if name := v.text("result_object"); name != "" {
-		r.Result.Object = &idempotency.Object{Name: name, SHA256: v.text("result_sha256")}
-		r.Result.Object.Size, _ = v.number("result_object_size")
+		r.Object = &idempotency.Object{Name: name, SHA256: v.text("result_sha256")}
+		r.Object.Size, _ = v.number("result_object_size")
 	}
-	return r
+	switch {
+	case status < 200 || status > 599:
+		return nil, errors.New("its result has no status")
+	case r.Size < 0 || r.Object != nil && (r.Object.Size < 0 || r.Object.Size > idempotency.MaxKept):
+		return nil, errors.New("its result has an impossible size")
+	case (r.Body == nil) == (r.Object == nil):
+		return nil, errors.New("its result has not one body")
+	default:
+		return r, nil
+	}
 }

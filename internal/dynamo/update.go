@@ -37,6 +37,12 @@ func (u *update) set(attribute string, v types.AttributeValue) {
 	u.sets = append(u.sets, u.name(attribute)+" = "+u.value(v))
 }
 
+// begin sets an attribute that is not there yet.
+func (u *update) begin(attribute string, v types.AttributeValue) {
+	name := u.name(attribute)
+	u.sets = append(u.sets, name+" = if_not_exists("+name+", "+u.value(v)+")")
+}
+
 func (u *update) add(attribute string, v types.AttributeValue) {
 	u.adds = append(u.adds, u.name(attribute)+" "+u.value(v))
 }

@@ -59,9 +59,16 @@ func (c cloud) config() aws.Config {
 		})}
 }
 
+// setup is for what is made outside of the bubble.
+func (c cloud) setup() aws.Config {
+	config := c.config()
+	config.HTTPClient = nil
+	return config
+}
+
 func (c cloud) table(t *testing.T) string {
 	t.Helper()
-	api, name := dynamo.New(c.config()), fmt.Sprintf("test-%016x", rand.Uint64())
+	api, name := sdk.NewFromConfig(c.setup()), fmt.Sprintf("test-%016x", rand.Uint64())
 	_, err := api.CreateTable(t.Context(), &sdk.CreateTableInput{TableName: &name, BillingMode: shape.BillingModePayPerRequest,
 		AttributeDefinitions: []shape.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: shape.ScalarAttributeTypeS}},
 		KeySchema:            []shape.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: shape.KeyTypeHash}}})
@@ -73,7 +80,7 @@ func (c cloud) table(t *testing.T) string {
 func (c cloud) bucket(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("test-%016x", rand.Uint64())
-	_, err := s3store.New(c.config()).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name,
+	_, err := s3store.New(c.setup()).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name,
 		CreateBucketConfiguration: &bucket.CreateBucketConfiguration{LocationConstraint: bucket.BucketLocationConstraintEuCentral1}})
 	require.NoError(t, err)
 	return name
