@@ -28,7 +28,7 @@ func FuzzCircuit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		_ = dynamo.Spent("circuit x", s, fuzzNow)
+		_ = dynamo.Spent("circuit:x", s, fuzzNow)
 		c, err := dynamo.ParseCircuit(s)
 		if err != nil {
 			return

@@ -22,7 +22,7 @@ import (
 // Health is a breaker.Store in a table with the string key "id" and the time to live "expires_at".
 //
 // One item, "snapshot", holds every circuit that is not plainly closed and every hold, one top-level attribute each:
-// "circuit <key>" is the version, a bar and the rest as JSON, so that a write can demand a version; "hold <key>" is JSON. The
+// "circuit:<key>" is the version, a bar and the rest as JSON, so that a write can demand a version; "hold:<key>" is JSON. The
 // window of each version of a circuit is an item of its own, "window <key> @<version>", with the attributes w_<slot>
 // (weight of failures) and n_<slot> (attempts) of each bucket of 5 s. A change of state is one conditional write to the
 // snapshot, and begins an empty window by naming the next one.
@@ -45,8 +45,9 @@ var _ breaker.Store = (*Health)(nil)
 
 const (
 	snapshotID = "snapshot"
-	circuitPre = "circuit "
-	holdPre    = "hold "
+	// No space in them: the emulator in the process puts names into the text of a condition before it reads it.
+	circuitPre = "circuit:"
+	holdPre    = "hold:"
 	// successorName is the attribute of a window that marks it as replaced.
 	successorName = "successor"
 	windowTTL     = 15 * time.Minute

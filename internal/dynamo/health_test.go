@@ -130,8 +130,8 @@ func TestWhatStandsInTheHealthTable(t *testing.T) {
 			for name := range rawItem(t, api, table, "snapshot") {
 				left[name] = true
 			}
-			assert.Equal(t, map[string]bool{"id": true, "circuit " + healthKey("closed-just-now").String(): true, "circuit " + healthKey("open").String(): true,
-				"circuit " + healthKey("watched").String(): true, "hold " + healthKey("held").String(): true}, left)
+			assert.Equal(t, map[string]bool{"id": true, "circuit:" + healthKey("closed-just-now").String(): true, "circuit:" + healthKey("open").String(): true,
+				"circuit:" + healthKey("watched").String(): true, "hold:" + healthKey("held").String(): true}, left)
 		})
 		t.Run("past 8 KB no watch is added, and a circuit still opens", func(t *testing.T) {
 			s, _ := fresh(t)
@@ -159,7 +159,7 @@ func TestWhatStandsInTheHealthTable(t *testing.T) {
 		t.Run("a circuit that cannot be read is an error, and stays as it is", func(t *testing.T) {
 			s, table := fresh(t)
 			k := healthKey("a")
-			name := "circuit " + k.String()
+			name := "circuit:" + k.String()
 			_, err := api.PutItem(ctx, &sdk.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{"id": word("snapshot"), name: word(`7|{"state":"molten"}`)}})
 			require.NoError(t, err)
 			_, err = s.Swap(ctx, k, 0, opened(1), now)

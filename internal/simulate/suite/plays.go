@@ -173,7 +173,7 @@ func (b *bench) circuits(f *Findings) (all []string) {
 	}
 	for _, item := range items {
 		for name, value := range item {
-			if strings.HasPrefix(name, "circuit ") {
+			if strings.HasPrefix(name, "circuit:") {
 				all = append(all, name+": "+value)
 			}
 		}
