@@ -1,9 +1,13 @@
 package gateway_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -50,10 +54,41 @@ func embedded(t *testing.T) cloud {
 	return cloud{server.URL}
 }
 
-// config makes each call over a connection of its own: one that is kept alive is read all the time, and a bubble in which
-// somebody reads from the network never sees its clock move.
+// single makes each call over a connection of its own, and reads the answer at once. A connection that is kept alive is
+// read all the time, and a bubble in which somebody reads from the network never sees its clock move.
+type single struct{}
+
+func (single) RoundTrip(r *http.Request) (*http.Response, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(r.Context(), "tcp", r.URL.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	r = r.Clone(r.Context())
+	r.Close = true
+	if err := r.Write(conn); err != nil {
+		return nil, err
+	}
+	answers := bufio.NewReader(conn)
+	response, err := http.ReadResponse(answers, r)
+	for err == nil && response.StatusCode == http.StatusContinue {
+		response, err = http.ReadResponse(answers, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
+}
+
+// config is for calls within a bubble.
 func (c cloud) config() aws.Config {
-	return aws.Config{Region: "eu-central-1", BaseEndpoint: &c.endpoint, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	return aws.Config{Region: "eu-central-1", BaseEndpoint: &c.endpoint, HTTPClient: &http.Client{Transport: single{}},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		})}
