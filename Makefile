@@ -101,7 +101,7 @@ simulate: ## What circuits cost and gain over thousands of simulated outages (mi
 	@$(GO) run -tags $(TAGS) ./internal/breaker/simulation
 
 .PHONY: bench
-bench: build ## What the gateway costs beside a direct call of the same upstream: a table, in about 6 minutes; gates nothing
+bench: build ## What the gateway costs beside a direct call of the same upstream: a table, in about 8 minutes; gates nothing
 	@$(GO) run -tags $(TAGS) ./internal/simulate/bench
 
 # How long each fuzz target runs.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/catalog"
 	"spillway/internal/simulate/bench/answer"
+	"spillway/internal/simulate/state"
 )
 
 func BenchmarkRelay(b *testing.B) {
@@ -143,4 +146,47 @@ func TestWithoutAnArtifactNothingIsMeasured(t *testing.T) {
 	_, err := newSpawner(programs{}, t.TempDir())
 	assert.ErrorContains(t, err, "make build")
 	assert.Error(t, run(context.Background(), options{}, nil, nil))
+}
+
+func TestConfigurationsLoad(t *testing.T) {
+	for name, configuration := range map[string]func() ([]byte, error){"the gateway's": configuration, "of the shared state": sharedConfiguration} {
+		t.Run(name, func(t *testing.T) {
+			data, err := configuration()
+			require.NoError(t, err)
+			_, err = catalog.Load(data, func(string) string { return "http://127.0.0.1:1/v1" })
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestCallsOfTheStoreAreCountedByWhatTheyDo(t *testing.T) {
+	shared := shared{}
+	var err error
+	shared.state, err = state.Open()
+	require.NoError(t, err)
+	t.Cleanup(shared.state.Close)
+	var endpoint string
+	for _, e := range shared.state.Env() {
+		if value, ok := strings.CutPrefix(e, "AWS_ENDPOINT_URL="); ok {
+			endpoint = value
+		}
+	}
+	got, err := shared.count(func() error {
+		for _, call := range [][2]string{{"GetItem", shared.state.Names.Health}, {"UpdateItem", shared.state.Names.Health}, {"PutItem", shared.state.Names.Idempotency},
+			{"PutItem", shared.state.Names.Requests}} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(`{"TableName":"`+call[1]+`"}`))
+			if err != nil {
+				return err
+			}
+			req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+call[0])
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				return err
+			}
+			_ = resp.Body.Close()
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, counted{reads: 1, writes: 2, traces: 1}, got)
 }

@@ -75,7 +75,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	var r report
 	for i := range o.runs {
 		fmt.Fprintf(progress, "run %d of %d …\n", i+1, o.runs)
-		for _, measure := range []func(context.Context, options, *report) error{s.latencies, s.translated, s.requests, s.chunks, relay, spawner.inits} {
+		for _, measure := range []func(context.Context, options, *report) error{s.latencies, s.translated, s.shared.measure, s.requests, s.chunks, relay, spawner.inits} {
 			if err := measure(ctx, o, &r); err != nil {
 				return err
 			}

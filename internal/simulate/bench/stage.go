@@ -18,6 +18,8 @@ import (
 type stage struct {
 	direct, proxy, gateway, echoFront, gatewayFront *target
 
+	shared *shared
+
 	closers []func()
 }
 
@@ -58,6 +60,9 @@ func newStage(ctx context.Context, made programs, folder string) (s *stage, err 
 		return nil, err
 	}
 	if s.echoFront, err = s.function(made.echo, nil); err != nil {
+		return nil, err
+	}
+	if err := s.share(ctx, made.gateway, upstream.url, folder); err != nil {
 		return nil, err
 	}
 	return s, s.warmUp(ctx)

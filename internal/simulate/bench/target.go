@@ -18,6 +18,7 @@ type target struct {
 	url    string
 	pid    int // of the process whose work is measured
 	client *http.Transport
+	key    func() string // makes the Idempotency-Key of each request; nil: there is none
 }
 
 func newTarget(url string, pid int) *target {
@@ -37,6 +38,9 @@ func (t *target) ask(ctx context.Context, path, request string) (resp *http.Resp
 		}
 		r.Header.Set("Authorization", "Bearer "+clientKey)
 		r.Header.Set("Content-Type", "application/json")
+		if t.key != nil {
+			r.Header.Set("Idempotency-Key", t.key())
+		}
 		sent = time.Now()
 		resp, err = t.client.RoundTrip(r)
 		if err != nil {
