@@ -277,7 +277,7 @@ type Key struct {
 // Permission is something that a key may do beside calling models.
 type Permission string
 
-// ReadTraces: the key may read the traces of its organization's requests, which show the providers behind every route.
+// ReadTraces lets a key read the traces of its organization's requests, which show the providers behind every route.
 const ReadTraces Permission = "trace"
 
 // ByModel returns the channels of an exact model id, or of provider/model.
