@@ -50,7 +50,7 @@ type View struct {
 	// Until ends what Reason says: the probe time, the end of the running probe's lease, or the end of the hold. Zero
 	// for OK.
 	Until time.Time
-	// LastClass is the latest failure's; empty: none was seen.
+	// LastClass is the latest failure's, and where only others saw one that of the opening; empty: none was seen.
 	LastClass fault.Class
 	// Remembered is set when the candidate keeps its place and is answered from memory.
 	Remembered *Remembered
@@ -203,7 +203,7 @@ func (m *Memory) view(now time.Time, k Key) View {
 	}
 	v.State = e.circuit.State
 	if v.Remembered == nil {
-		v.LastClass = e.pulse.lastClass
+		v.LastClass = cmp.Or(e.pulse.lastClass, e.circuit.Class) // another environment may have seen the failures
 		v = v.skipping(e, now)
 	}
 	return v.remembering(e.holds, now)

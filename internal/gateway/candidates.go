@@ -169,7 +169,7 @@ func (g *Gateway) outcome(j *journey, f *fault.Failure, began time.Time) breaker
 	if f.Local == fault.OutOfTime && f.Phase != fault.PhasePostContent && time.Since(began) >= silenceLimit(j) {
 		o.Weight = 1
 	}
-	if errors.Is(f, errTooLarge) {
+	if errors.Is(f, errTooLarge) || errors.Is(f, errStreamLimit) {
 		o.Weight = 0 // our own bound says nothing of the provider
 	}
 	return o

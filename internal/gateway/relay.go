@@ -27,6 +27,7 @@ func (g *Gateway) relay(j *journey, f *found, out *outlet) {
 	default:
 		f.broken, j.outcome = failure, "interrupted"
 		_ = out.finish(f.used(), j.interruption(f, failure)) // the client may be gone as well; the record tells the rest
+		g.report(j, f.permit, g.outcome(j, failure, f.permit.Began))
 	}
 }
 

@@ -125,6 +125,7 @@ func (c cloud) bucket(t *testing.T) string {
 type stores struct {
 	keys, objects, health storetest.Faults
 	claims                *dynamo.Idempotency
+	circuits              *dynamo.Health
 }
 
 // inCloud runs a test with a gateway whose stores are in a cloud.
@@ -137,7 +138,8 @@ func inCloud(t *testing.T, c cloud, s settings, test func(*testing.T, *world, *s
 		all.claims = &dynamo.Idempotency{API: storetest.Table{API: tables, Faults: &all.keys}, Table: keys}
 		s.claims = all.claims
 		s.objects = &s3store.Objects{API: storetest.Bucket{API: s3store.New(c.config()), Faults: &all.objects}, Bucket: objects}
-		s.health = &breaker.Fleet{Store: &dynamo.Health{API: storetest.Table{API: tables, Faults: &all.health}, Table: health}}
+		all.circuits = &dynamo.Health{API: storetest.Table{API: tables, Faults: &all.health}, Table: health}
+		s.health = &breaker.Fleet{Store: all.circuits}
 		w.handler = w.gateway(t, s)
 		test(t, w, all)
 	})
@@ -416,5 +418,114 @@ func TestAHealthWriteThatFailsIsDroppedAndCounted(t *testing.T) {
 		assert.LessOrEqual(t, o.committed(), healthy.committed()+2*250*time.Millisecond+25*time.Millisecond, "250 ms for each of two failures, and 25 ms before planning")
 		assert.LessOrEqual(t, next.committed(), then.committed()+250*time.Millisecond+25*time.Millisecond)
 		assert.Equal(t, then.transitions(), next.transitions())
+	})
+}
+
+// TestARecordPastItsRetentionIsAbsent: the table's own sweeping may be days late, and neither emulator sweeps.
+func TestARecordPastItsRetentionIsAbsent(t *testing.T) {
+	clouds(t, func(t *testing.T, c cloud) {
+		inCloud(t, c, settings{}, func(t *testing.T, w *world, s *stores) {
+			w.provider.Script("a-1", alpha.says("Hello"), alpha.says("again"))
+			require.Equal(t, 200, w.do(t, keyed("k", asks("alone", false))).status)
+			time.Sleep(24*time.Hour - 2*time.Second)
+			assert.Equal(t, "true", w.do(t, keyed("k", asks("alone", false))).header.Get("Idempotent-Replayed"))
+			time.Sleep(3 * time.Second)
+			there, err := s.claims.Get(t.Context(), theKey)
+			require.NoError(t, err)
+			require.NotNil(t, there, "it still stands in the table")
+			anew := w.do(t, keyed("k", asks("alone", false)))
+			assert.Empty(t, anew.header.Get("Idempotent-Replayed"))
+			assert.Contains(t, anew.body, "again")
+			assert.Equal(t, "stored", lastIdempotency(anew))
+		})
+	})
+}
+
+// another is the gateway of an environment beside the first one, over the same tables.
+func (s *stores) another(t *testing.T, w *world, more settings) {
+	t.Helper()
+	more.claims, more.health = s.claims, &breaker.Fleet{Store: &dynamo.Health{API: s.circuits.API, Table: s.circuits.Table}}
+	w.handler = w.gateway(t, more)
+}
+
+// TestWhoIsToBlameAcrossEnvironments is B16: three in a row at A, and then a request in another environment.
+func TestWhoIsToBlameAcrossEnvironments(t *testing.T) {
+	c := embedded(t)
+	for name, r := range map[string]struct {
+		reply  simulate.Reply
+		stream bool
+		leaves time.Duration
+		calls  int // of three requests
+		next   int // status in the other environment
+		trace  string
+	}{
+		"a: a model that does not exist is held, not open": {reply: fails(404, "invalid_request_error", "model_not_found"), calls: 1, next: 502},
+		"b: an invalid request":                            {reply: fails(400, "invalid_request_error", ""), calls: 3, next: 200, trace: "A"},
+		"c: cancelled by the client":                       {reply: late(time.Second, alpha.says("x")), leaves: 500 * time.Millisecond, calls: 3, next: 200, trace: "A"},
+		"e: a bad key is held, not open":                   {reply: badKey(), calls: 1, next: 502},
+		"f: 500":                                           {reply: fails(500, "server_error", ""), calls: 3, next: 503},
+		"g: a stream that is cut":                          {reply: cut(alpha.role(), alpha.text("Hel")), stream: true, calls: 3, next: 503},
+		"h: no choices":                                    {reply: body(`{"id":"x","object":"chat.completion","model":"a-1","choices":[]}`), calls: 3, next: 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := settings{route: `"max_attempts": 1`}
+			inCloud(t, c, set, func(t *testing.T, w *world, s *stores) {
+				w.provider.Script("a-1", r.reply, r.reply, r.reply)
+				for range 3 {
+					w.do(t, request{body: asks("alone", r.stream), leaves: departure{after: r.leaves}})
+				}
+				assert.Len(t, w.calls(), r.calls)
+				s.another(t, w, set)
+				w.provider.Script("a-1", alpha.says("Hello"))
+				o := w.do(t, request{body: asks("alone", false)})
+				assert.Equal(t, r.next, o.status, o.body)
+				assert.Equal(t, r.trace, trace(o.calls))
+				all, err := s.circuits.Snapshot(t.Context())
+				require.NoError(t, err)
+				k := breaker.Key{Provider: "alpha", Model: "a-1", Credential: "a-key"}
+				assert.Equal(t, r.next == 503, all[k.String()].Circuit.State == breaker.Open)
+			})
+		})
+	}
+	t.Run("d: 429 with a hint of 5 s: it is left alone so long, and then used at once", func(t *testing.T) {
+		set := settings{route: `"max_attempts": 1`}
+		inCloud(t, c, set, func(t *testing.T, w *world, s *stores) {
+			limited := with(fails(429, "requests", "rate_limit_exceeded"), "Retry-After", "5")
+			w.provider.Script("a-1", limited, limited)
+			for range 3 {
+				w.do(t, request{body: asks("alone", false)})
+			}
+			assert.Len(t, w.calls(), 2, "the second refusal holds")
+			s.another(t, w, set)
+			held := w.do(t, request{body: asks("alone", false)})
+			assert.Equal(t, "all_credentials_rate_limited", gjson.Get(held.body, "error.code").Str)
+			assert.Equal(t, "5", held.header.Get("Retry-After"))
+			time.Sleep(5 * time.Second)
+			w.provider.Script("a-1", alpha.says("Hello"))
+			assert.Equal(t, 200, w.do(t, request{body: asks("alone", false)}).status)
+		})
+	})
+}
+
+// TestEverythingIsCoolingDownElsewhere is B17 a in an environment that has seen none of it.
+func TestEverythingIsCoolingDownElsewhere(t *testing.T) {
+	inCloud(t, embedded(t), settings{}, func(t *testing.T, w *world, s *stores) {
+		now := time.Now()
+		for model, c := range map[string]breaker.Circuit{
+			"a-1": {State: breaker.Open, Version: 1, Opens: 1, OpenedAt: now, Until: now.Add(40 * time.Second), Class: "overloaded"},
+			"b-9": {State: breaker.Open, Version: 1, Opens: 1, OpenedAt: now, Until: now.Add(10 * time.Second), Class: "server_error"},
+		} {
+			provider := map[string]string{"a-1": "alpha", "b-9": "beta"}[model]
+			_, err := s.circuits.Swap(t.Context(), breaker.Key{Provider: provider, Model: model, Credential: strings.ToLower(letters[model]) + "-key"}, 0, c, now)
+			require.NoError(t, err)
+		}
+		o := w.do(t, request{body: asks("fast", false)})
+		checkError(t, o, true)
+		assert.Equal(t, 503, o.status)
+		assert.Empty(t, o.calls)
+		assert.Equal(t, "10", o.header.Get("Retry-After"))
+		e := gjson.Get(o.body, "error")
+		assert.Equal(t, "provider_unavailable", e.Get("code").Str)
+		assert.Equal(t, `["overloaded","server_error"]`, e.Get("attempts.#.class").Raw)
 	})
 }
