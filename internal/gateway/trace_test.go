@@ -124,6 +124,7 @@ func TestWhichRequestsLeaveATrace(t *testing.T) {
 				}
 				r.header["X-Llm-Timeout-Ms"] = []string{"5000"}
 				o := w.do(t, r)
+				require.False(t, o.aborted)
 				if c.kept == routetrace.NotKept {
 					assert.Nil(t, o.trace)
 					return
