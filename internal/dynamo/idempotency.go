@@ -23,10 +23,11 @@ type Idempotency struct {
 
 var _ idempotency.Store = (*Idempotency)(nil)
 
-// names of what conditions and updates refer to. All are placeholders: some of the words are reserved
+// names of what conditions and updates refer to. No placeholder begins with another one: the emulator in the process would
+// take the one for the other. All are placeholders: some of the words are reserved
 // (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html, 2026-11-30).
 var recordNames = map[string]string{"#id": keyName, "#status": "status", "#owner": "owner", "#fingerprint": "fingerprint",
-	"#until": "in_progress_until", "#until_at": "in_progress_until_at", "#expires": ttlName, "#expires_on": "expires_on", "#completed": "completed_at",
+	"#until": "in_progress_until", "#ends": "in_progress_until_at", "#expires": ttlName, "#forgotten": "expires_on", "#completed": "completed_at",
 	"#code": "result_status", "#headers": "result_headers", "#stream": "result_stream", "#body": "result_body", "#size": "result_size",
 	"#object": "result_object", "#sum": "result_sha256", "#packed": "result_object_size"}
 
@@ -53,9 +54,9 @@ func (s *Idempotency) Claim(ctx context.Context, r idempotency.Record, now time.
 			TableName: &s.Table,
 			Item:      written(r),
 			ConditionExpression: aws.String("attribute_not_exists(#id) OR #expires <= :now OR " +
-				"(#status = :in_progress AND #fingerprint = :fingerprint AND #until <= :now_ms)"),
+				"(#status = :in_progress AND #fingerprint = :fingerprint AND #until <= :ms)"),
 			ExpressionAttributeNames: naming(recordNames, "#id", "#expires", "#status", "#fingerprint", "#until"),
-			ExpressionAttributeValues: item{":now": number(now.Unix()), ":now_ms": number(now.UnixMilli()), ":in_progress": text(string(idempotency.InProgress)),
+			ExpressionAttributeValues: item{":now": number(now.Unix()), ":ms": number(now.UnixMilli()), ":in_progress": text(string(idempotency.InProgress)),
 				":fingerprint": text(string(r.Fingerprint))},
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		})
@@ -91,8 +92,8 @@ func (s *Idempotency) Get(ctx context.Context, k idempotency.Key) (*idempotency.
 
 // Renew implements idempotency.Store.
 func (s *Idempotency) Renew(ctx context.Context, k idempotency.Key, owner string, until time.Time) error {
-	return s.change(ctx, k, owner, "SET #until = :until, #until_at = :until_at",
-		item{":until": number(until.UnixMilli()), ":until_at": iso(until)}, "#until", "#until_at")
+	return s.change(ctx, k, owner, "SET #until = :until, #ends = :ends",
+		item{":until": number(until.UnixMilli()), ":ends": iso(until)}, "#until", "#ends")
 }
 
 // Complete implements idempotency.Store.
@@ -105,10 +106,10 @@ func (s *Idempotency) Complete(ctx context.Context, k idempotency.Key, owner str
 		return fmt.Errorf("storing the result: an item of %d bytes is larger than %d", size, idempotency.MaxItem)
 	}
 	expires := now.Add(idempotency.Retention)
-	set := "SET #status = :completed, #completed = :at, #expires = :expires, #expires_on = :expires_on, #code = :code, #headers = :headers, #stream = :stream, #size = :size"
-	values := item{":completed": text(string(idempotency.Completed)), ":at": iso(now), ":expires": number(expires.Unix()), ":expires_on": iso(expires),
+	set := "SET #status = :completed, #completed = :at, #expires = :expires, #forgotten = :forgotten, #code = :code, #headers = :headers, #stream = :stream, #size = :size"
+	values := item{":completed": text(string(idempotency.Completed)), ":at": iso(now), ":expires": number(expires.Unix()), ":forgotten": iso(expires),
 		":code": number(int64(r.Status)), ":headers": text(string(headers)), ":stream": boolean(r.Stream), ":size": number(r.Size)}
-	names := []string{"#completed", "#expires", "#expires_on", "#code", "#headers", "#stream", "#size"}
+	names := []string{"#completed", "#expires", "#forgotten", "#code", "#headers", "#stream", "#size"}
 	if o := r.Object; o != nil {
 		set += ", #object = :object, #sum = :sum, #packed = :packed"
 		values[":object"], values[":sum"], values[":packed"] = text(o.Name), text(o.SHA256), number(o.Size)

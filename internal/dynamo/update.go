@@ -16,19 +16,23 @@ type update struct {
 	values              item
 }
 
+// placeholders are numbered from here, so that all are of one length and none begins with another one: the emulator in
+// the process would take the one for the other.
+const placeholders = 100
+
 func newUpdate() *update { return &update{names: map[string]string{}, values: item{}} }
 
 func (u *update) name(attribute string) string {
 	p := u.names[attribute]
 	if p == "" {
-		p = "#n" + strconv.Itoa(len(u.names))
+		p = "#n" + strconv.Itoa(placeholders+len(u.names))
 		u.names[attribute] = p
 	}
 	return p
 }
 
 func (u *update) value(v types.AttributeValue) string {
-	p := ":v" + strconv.Itoa(len(u.values))
+	p := ":v" + strconv.Itoa(placeholders+len(u.values))
 	u.values[p] = v
 	return p
 }

@@ -339,7 +339,7 @@ func (g *Gateway) replay(ctx context.Context, j *journey, out *outlet, r *idempo
 		g.refuse(j, out, noStore(keys, err))
 		return
 	}
-	j.outcome, j.status, j.kept = "replayed", r.Status, "replayed"
+	j.outcome, j.status, j.kept, j.stored = "replayed", r.Status, "replayed", r
 	out.client.Replay(*r, body)
 }
 

@@ -216,6 +216,8 @@ type journey struct {
 	whole   bool
 	kept    string
 	keptErr error
+	// stored is the result that was replayed; nil: none was.
+	stored *idempotency.Result
 	// contract is what the request demands of the answer; nil: nothing.
 	contract *contract.Contract
 
@@ -410,6 +412,9 @@ func (g *Gateway) requestRecord(j *journey) telemetry.Request {
 		q.Fallback = f.cand.Channel != j.route.Candidates[0].Channel
 	}
 	q.Wasted = j.wasted
+	if r := j.stored; r != nil { // no route was planned: it counts where the answer came from
+		q.Route, q.Provider = r.Header["X-Llm-Route"], r.Header["X-Llm-Provider"]
+	}
 	if q.Idempotency = j.kept; j.keptErr != nil {
 		q.StoreError = j.keptErr.Error()
 	}

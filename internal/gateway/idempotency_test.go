@@ -434,3 +434,19 @@ func TestALargeAnswerIsAnObject(t *testing.T) {
 		assert.Equal(t, 503, w.do(t, keyed("k", asks("alone", true))).status, "an object that is not what was stored is no answer")
 	})
 }
+
+func TestAReplayIsCountedWhereItsAnswerCameFrom(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		w.provider.Script("a-1", alpha.says("Hello"))
+		w.do(t, keyed("k", asks("fast", false)))
+		again := w.do(t, keyed("k", asks("fast", false)))
+		for line := range strings.Lines(again.raw) {
+			if gjson.Get(line, "msg").String() != "metrics" {
+				continue
+			}
+			assert.Equal(t, "fast", gjson.Get(line, "route").String())
+			assert.Equal(t, "alpha", gjson.Get(line, "provider").String())
+			assert.False(t, gjson.Get(line, "Errors").Exists(), "a replay is no error")
+		}
+	})
+}

@@ -203,7 +203,7 @@ func (q Request) measured() Measured {
 			m.Values = append(m.Values, Value{metric, amount})
 		}
 	}
-	add(Errors, 1, q.Outcome != "answered")
+	add(Errors, 1, q.Outcome != "answered" && q.Outcome != "replayed")
 	add(ErrorsOf(q.Class), 1, q.Class != "")
 	add(Fallbacks, 1, q.Fallback)
 	add(Recovered, 1, q.Outcome == "answered" && q.Attempts > 1)
