@@ -61,7 +61,7 @@ func multipartInto(h hash.Hash, boundary string, body []byte) error {
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for n := 0; ; n++ {
 		part, err := r.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // the reader's own sentinel, never wrapped
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {

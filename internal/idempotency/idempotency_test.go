@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -178,3 +179,26 @@ func FuzzOf(f *testing.F) {
 }
 
 func TestTheMemoryKeepsWhatAStoreMust(t *testing.T) { storetest.Idempotency(t, &idempotency.Memory{}) }
+
+// TestWhatARecordingCosts: a function has 256 MB, and the answer that is being sent besides.
+func TestWhatARecordingCosts(t *testing.T) {
+	noise, random := make([]byte, 1<<20), rand.NewChaCha8([32]byte{})
+	measure := func(pieces int) (total uint64, kept bool) {
+		var r idempotency.Recording
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range pieces {
+			_, _ = random.Read(noise)
+			r.Add(noise)
+		}
+		_, kept = r.Result(200, nil, false)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc, kept
+	}
+	total, kept := measure(idempotency.MaxKept/len(noise) - 1)
+	assert.True(t, kept)
+	assert.Less(t, total, uint64(5*idempotency.MaxKept), "garbage included")
+	total, kept = measure(2 * idempotency.MaxKept / len(noise))
+	assert.False(t, kept)
+	assert.Less(t, total, uint64(5*idempotency.MaxKept), "what is too long is let go")
+}
