@@ -59,7 +59,7 @@ STATEMENTS = {
     "GatewayFunction": [
         (["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], {"Fn::GetAtt": ["IdempotencyTable", "Arn"]}),
         (["dynamodb:GetItem", "dynamodb:UpdateItem"], {"Fn::GetAtt": ["HealthTable", "Arn"]}),
-        (["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], {"Fn::GetAtt": ["RequestsTable", "Arn"]}),
+        (["dynamodb:GetItem", "dynamodb:PutItem"], {"Fn::GetAtt": ["RequestsTable", "Arn"]}),
         (["s3:GetObject", "s3:PutObject"], {"Fn::Sub": "${ResultsBucket.Arn}/results/*"}),
     ],
 }
