@@ -86,6 +86,10 @@ func crashes() (rows []Row) {
 		Candidates: []string{"sim-f30", "sim-ok"}, Environments: 2,
 		Timeout: crashTimeout, Play: lateOwner, Lasts: freedAfter, Recorded: both,
 	}, Row{
+		Name: "F30 renewed", Fault: "a stream of 36 s, whose record is renewed once",
+		Candidates: []string{"sim-f30", "sim-ok"}, Names: map[string]string{"sim-f30": "sim-ok"},
+		Gap: 600 * time.Millisecond, Play: renewed, Lasts: 36 * time.Second, Recorded: both,
+	}, Row{
 		Name: "F30 store down", Fault: "a request with an Idempotency-Key while the store refuses every call",
 		Candidates: []string{"sim-f30", "sim-ok"}, Names: map[string]string{"sim-f30": "sim-ok"},
 		Store: StoreDown, Play: unclaimable, Recorded: both,
@@ -394,6 +398,40 @@ func lateOwner(ctx context.Context, b *bench, f *Findings) (all []Observation) {
 	f.equal("calls", 2, b.provider.Count(b.row.Candidates[0]))
 	b.checkStored(f)
 	return all
+}
+
+// renewed: a stream's key is never in progress for longer than its lease, so that it is free 90 s after a crash at the latest,
+// and never for much less while the stream goes on. It costs the store one call more for each 30 s.
+func renewed(ctx context.Context, b *bench, f *Findings) (all []Observation) {
+	const lease, renewal, slack = 90 * time.Second, 30 * time.Second, 3 * time.Second
+	answer := make(chan Observation, 1)
+	began := time.Now()
+	go func() {
+		a := b.keyed(0, nil)
+		a.limit = time.Minute
+		answer <- b.ask(ctx, a)
+	}()
+	for _, at := range []time.Duration{slack, renewal + slack} {
+		pause(ctx, time.Until(began.Add(at)))
+		record := b.record(f)
+		until, _ := strconv.ParseInt(record["in_progress_until"], 10, 64)
+		if left := time.Until(time.UnixMilli(until)); left > lease || left < lease-2*slack {
+			f.addf("%s after the beginning the key is in progress for %s more, want %s and no more", at, left.Round(time.Millisecond), lease)
+		}
+	}
+	o := <-answer
+	b.settle()
+	b.served(o, f)
+	var calls []string
+	for _, c := range b.state.Calls() {
+		if c.Table == b.state.Names.Idempotency {
+			calls = append(calls, c.Operation)
+		}
+	}
+	f.equal("calls of the store of keys", []string{"PutItem", "UpdateItem", "UpdateItem"}, calls)
+	b.checkStored(f)
+	o.Calls = b.provider.Calls()
+	return []Observation{o}
 }
 
 // unclaimable: without its store a request with a key is refused, which its client may repeat, and one without is served.

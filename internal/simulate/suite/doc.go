@@ -4,8 +4,8 @@
 // A row is one fault: a primary that has it, healthy fallbacks behind it, one
 // request or several, and what is right for each. Each row and mode gets a front
 // end of its own (the real gateway binary behind a streaming function URL), a
-// provider of its own and a configuration of its own, so that nothing one row does
-// to a circuit, a hold or a quota can help or harm another.
+// provider of its own, a store of the shared state of its own and a configuration of its own, so that nothing one row does
+// to a circuit, a hold, a key or a quota can help or harm another.
 //
 // Two judgements are made, and both must be good. The outcome is what the client
 // has: the whole answer, a clean error, or something broken. The conduct is how
@@ -19,5 +19,9 @@
 // Rows are written in OpenAI's chat format. Those that every wire format has its own
 // words for run in each of them (formats.go), falling back into the next.
 //
-// To add a row, add an entry to chatRows.
+// What cannot be said as requests that come one after the other is a Play: many at a time over several environments
+// (plays.go), and processes that are killed at each step of a request's journey (crash.go). Nothing of that is in the
+// product: the calls that it makes of its store and of its provider show where it is.
+//
+// To add a row, add an entry to chatRows, to Plays or to crashTable.
 package suite

@@ -555,6 +555,43 @@ func TestRowsAreComplete(t *testing.T) {
 	}
 }
 
+func TestPlaysAreComplete(t *testing.T) {
+	names := map[string]bool{}
+	getenv := func(name string) string {
+		return map[string]string{"SPILLWAY_SIMULATOR_URL": "http://127.0.0.1:1/v1", "SIM_KEY": upstreamKey}[name]
+	}
+	for _, r := range Plays {
+		t.Run(r.Name, func(t *testing.T) {
+			if names[r.Name] || slices.ContainsFunc(Rows, func(other Row) bool { return other.Name == r.Name }) {
+				t.Error("the name stands twice")
+			}
+			names[r.Name] = true
+			if r.Fault == "" || len(r.Recorded) == 0 || len(r.Candidates) < 2 || r.Play == nil || r.Steps != nil {
+				t.Error("a fault, candidates, a play in place of steps, and a recorded verdict are required")
+			}
+			for mode, v := range r.Recorded {
+				if v != Pass {
+					t.Errorf("%s records %s: a play passes or fails", mode, v)
+				}
+				if _, err := catalog.Load(r.configuration(mode), getenv); err != nil {
+					t.Errorf("its configuration does not load: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestAPlayFailsForWhatItFinds(t *testing.T) {
+	var f Findings
+	if v, why := f.verdict(); v != Pass || len(why) != 0 {
+		t.Errorf("got %s, %q for nothing found", v, why)
+	}
+	f.addf("a finding")
+	if v, why := f.verdict(); v != Fail || len(why) != 1 {
+		t.Errorf("got %s, %q for a finding", v, why)
+	}
+}
+
 func TestReport(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
