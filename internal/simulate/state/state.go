@@ -30,9 +30,14 @@ import (
 // Names are the tables and the bucket.
 type Names struct{ Idempotency, Health, Requests, Results string }
 
-// opened counts the states of this process: its emulators are one behind many addresses, so that each state has names of
-// its own.
+// emulator is the one of this process, which it lives as long as: all that are made in one process share what they hold, and
+// must not be made at the same time.
+var emulator = sync.OnceValue(kumo.NewServer)
+
+// opened counts the states of this process. Each has names of its own.
 var opened atomic.Int64
+
+func (n Names) tables() []string { return []string{n.Idempotency, n.Health, n.Requests} }
 
 func newNames() Names {
 	n := "-" + strconv.FormatInt(opened.Add(1), 10)
@@ -68,11 +73,10 @@ type Watch func(Call, Moment) bool
 type State struct {
 	Names Names
 
-	emulator *kumo.Server
-	wire     *http.Server
-	proxy    *httputil.ReverseProxy
-	url      string
-	over     chan struct{} // closed when the wire is
+	wire  *http.Server
+	proxy *httputil.ReverseProxy
+	url   string
+	over  chan struct{} // closed when the wire is
 
 	mu    sync.Mutex
 	watch Watch         // nil: nobody
@@ -82,17 +86,15 @@ type State struct {
 
 // Open makes the tables and the bucket, empty, with the keys that the template gives them.
 func Open() (*State, error) {
-	s := &State{Names: newNames(), emulator: kumo.NewServer(), over: make(chan struct{})}
+	s := &State{Names: newNames(), over: make(chan struct{})}
 	if err := s.create(); err != nil {
-		s.emulator.Close()
 		return nil, err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		s.emulator.Close()
 		return nil, fmt.Errorf("listening for calls of the store: %w", err)
 	}
-	target, err := url.Parse(s.emulator.URL)
+	target, err := url.Parse(emulator().URL)
 	if err != nil {
 		panic("state: the emulator's address: " + err.Error()) // it has just made it
 	}
@@ -111,11 +113,13 @@ func Open() (*State, error) {
 	return s, nil
 }
 
-// Close ends the wire and what is behind it. Watches that hold a call must let go of it.
+// Close ends the wire and drops the tables. Watches that hold a call must let go of it.
 func (s *State) Close() {
 	_ = s.wire.Close()
 	<-s.over
-	s.emulator.Close()
+	for _, table := range s.Names.tables() {
+		_ = s.dynamo("DeleteTable", map[string]any{"TableName": table}, nil) // what is left goes with the process
+	}
 }
 
 // Env is what a function's environment says of the state, as "NAME=value".
@@ -219,7 +223,7 @@ func newCall(r *http.Request, body []byte) Call {
 }
 
 func (s *State) create() error {
-	for _, table := range []string{s.Names.Idempotency, s.Names.Health, s.Names.Requests} {
+	for _, table := range s.Names.tables() {
 		err := s.dynamo("CreateTable", map[string]any{"TableName": table, "BillingMode": "PAY_PER_REQUEST",
 			"AttributeDefinitions": []any{map[string]string{"AttributeName": "id", "AttributeType": "S"}},
 			"KeySchema":            []any{map[string]string{"AttributeName": "id", "KeyType": "HASH"}}}, nil)
@@ -275,7 +279,7 @@ func (s *State) dynamo(operation string, in, out any) error {
 
 // ask makes one request of the emulator.
 func (s *State) ask(method, path, target string, body []byte) ([]byte, error) {
-	req, err := http.NewRequest(method, s.emulator.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequest(method, emulator().URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
