@@ -177,7 +177,7 @@ func (s *shared) measure(ctx context.Context, o options, r *report) error {
 		{"no key, snapshot fresh", func() (time.Duration, error) { return s.with.plain(ctx) }, plainly},
 		{"with a key, plain", func() (time.Duration, error) { return fresh.plain(ctx) }, plainly},
 		{"with a key, a stream to its first content", func() (time.Duration, error) { return fresh.firstContent(ctx) }, streamed},
-		{"a replay (the emulator needs a read more)", func() (time.Duration, error) { return replayed.plain(ctx) }, plainly},
+		{"a replay", func() (time.Duration, error) { return replayed.plain(ctx) }, plainly},
 	} {
 		var total counted
 		var with, without []time.Duration

@@ -203,9 +203,47 @@ func (s *State) applied(resp *http.Response) error {
 	watch := s.watch
 	s.mu.Unlock()
 	call, _ := resp.Request.Context().Value(callOf{}).(Call)
+	if resp.StatusCode == http.StatusBadRequest && bytes.Contains(call.Body, []byte(`"ALL_OLD"`)) {
+		if err := s.addItem(resp, call); err != nil {
+			return err
+		}
+	}
 	if watch != nil && !watch(call, Applied) {
 		return errCut
 	}
+	return nil
+}
+
+// addItem adds to a refused condition the item that stands there, which DynamoDB returns when asked to and the emulator does
+// not. https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_PutItem.html (2026-11)
+func (s *State) addItem(resp *http.Response, call Call) error {
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return fmt.Errorf("reading a refusal: %w", err)
+	}
+	var in struct{ Key, Item map[string]json.RawMessage }
+	var refusal map[string]json.RawMessage
+	if bytes.Contains(body, []byte("ConditionalCheckFailedException")) && json.Unmarshal(call.Body, &in) == nil && json.Unmarshal(body, &refusal) == nil {
+		id := in.Key["id"]
+		if id == nil {
+			id = in.Item["id"]
+		}
+		var out struct{ Item json.RawMessage }
+		get := map[string]any{"TableName": call.Table, "ConsistentRead": true, "Key": map[string]json.RawMessage{"id": id}}
+		if err := s.dynamo("GetItem", get, &out); err != nil {
+			return fmt.Errorf("reading what was there: %w", err)
+		}
+		if out.Item != nil {
+			refusal["Item"] = out.Item
+			if body, err = json.Marshal(refusal); err != nil {
+				return fmt.Errorf("writing a refusal: %w", err)
+			}
+		}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	resp.Header.Del("X-Amz-Crc32") // of what it was
 	return nil
 }
 

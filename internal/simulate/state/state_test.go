@@ -121,3 +121,14 @@ func TestAStoreThatIsDownAnswersNothing(t *testing.T) {
 	_, err = claims.Get(t.Context(), key)
 	require.NoError(t, err)
 }
+
+func TestARefusalSaysWhatStandsThere(t *testing.T) {
+	s, _, claims := opened(t)
+	_, err := claims.Claim(t.Context(), claiming(), time.Now())
+	require.NoError(t, err)
+	there, err := claims.Claim(t.Context(), claiming(), time.Now())
+	require.NoError(t, err)
+	require.NotNil(t, there)
+	assert.Equal(t, "owner", there.Owner)
+	assert.Len(t, s.Calls(), 2, "nothing is read beside the two claims")
+}

@@ -338,7 +338,7 @@ func (b *bench) ask(ctx context.Context, a asked) (o Observation) {
 		if o.Status != http.StatusTooManyRequests || o.Header.Get("X-Amzn-Errortype") == "" || ctx.Err() != nil {
 			return o
 		}
-		pause(ctx, 5*time.Millisecond)
+		pause(ctx, 40*time.Millisecond) // not sooner: fifty that wait would leave those that are served no CPU
 	}
 }
 
