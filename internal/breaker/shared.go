@@ -47,7 +47,7 @@ type Store interface {
 	// tells of a version that a Swap has replaced should be told so: it spares a call of a failing provider.
 	Tell(ctx context.Context, k Key, version uint64, reported []Bucket, now time.Time) (Told, error)
 	// Swap replaces the circuit if its version is still old, and otherwise returns ErrChanged with the circuit as it
-	// is. It must be linearizable: of two callers with the same old version one wins. The window of next must be
+	// is, or the zero value where that cannot be read. It must be linearizable: of two callers with the same old version one wins. The window of next must be
 	// that of its version from then on. A circuit that the store does not know has version 0.
 	Swap(ctx context.Context, k Key, old uint64, next Circuit, now time.Time) (Circuit, error)
 	// Hold replaces the holds of a key, whoever wrote them; the zero value lifts them.

@@ -197,8 +197,8 @@ func (s *Health) Swap(ctx context.Context, k breaker.Key, old uint64, next break
 		return breaker.Circuit{}, fmt.Errorf("changing the circuit: %w", err)
 	}
 	if there == nil {
-		if there, err = s.snapshot(ctx, true); err != nil {
-			return breaker.Circuit{}, err
+		if there, err = s.snapshot(ctx, true); err != nil { // it was refused all the same: nobody may take it for lost
+			return breaker.Circuit{}, fmt.Errorf("%w, and how is not known: %w", breaker.ErrChanged, err)
 		}
 	}
 	if there[name] == nil { // it was forgotten meanwhile

@@ -76,11 +76,14 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 	if t := j.wishes.Timeout; t > 0 && t < j.wishes.Idempotency.Wait {
 		until = j.start.Add(t)
 	}
-	refused := 0
+	refused, waiting := 0, false
 	for look := firstLook; ; look = min(2*look, lastLook) {
 		now := time.Now()
 		c.record = idempotency.Claiming(mine, j.wishes.Idempotency.Fingerprint, owner, j.call.ID, c.stream, c.end(), now)
-		there, err := g.tryClaim(ctx, c.record, now)
+		there, err := g.lookOrClaim(ctx, c.record, waiting, now)
+		if err != nil && waiting && now.Before(until) && sleep(ctx, min(look, until.Sub(now))) == nil {
+			continue // the store may answer again before the wait is over
+		}
 		if err != nil {
 			return nil, noStore(keys, err)
 		}
@@ -104,6 +107,7 @@ func (g *Gateway) claim(ctx context.Context, j *journey) (*idempotency.Result, *
 				return nil, &fault.Error{Code: fault.IdempotencyConflict, Param: "Idempotency-Key", Retryable: true, RetryAfter: d.RetryAfter,
 					Message: "a request with this Idempotency-Key is being served; repeat it later, or send Prefer: wait=30"}
 			}
+			waiting = true
 			if sleep(ctx, min(look, left)) != nil {
 				if errors.Is(ctx.Err(), context.Canceled) {
 					return nil, &fault.Error{Code: fault.ClientClosed, Message: "the client has left"}
@@ -132,6 +136,21 @@ func endOf(ctx context.Context, j *journey) time.Time {
 	default:
 		return end
 	}
+}
+
+// lookOrClaim claims, or while another request is waited for looks first: reading costs less than a write that is refused.
+func (g *Gateway) lookOrClaim(ctx context.Context, r idempotency.Record, waiting bool, now time.Time) (*idempotency.Record, error) {
+	if waiting {
+		var there *idempotency.Record
+		err := within(context.WithoutCancel(ctx), claimPatience, func(ctx context.Context) (err error) {
+			there, err = g.Claims.Get(ctx, r.Key)
+			return err
+		})
+		if err != nil || there != nil && !there.FreeFor(r.Fingerprint, now) {
+			return there, err
+		}
+	}
+	return g.tryClaim(ctx, r, now)
 }
 
 // tryClaim claims until it is known who has the key; nil: it is ours. Whether a claim that failed was written is found out by

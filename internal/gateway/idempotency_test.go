@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +198,23 @@ func TestRequestsAtOnceWithOneKey(t *testing.T) {
 				codes[a.Code]++
 			}
 			assert.Equal(t, map[int]int{502: 1, 200: 1}, codes)
+		})
+	})
+	t.Run("a look that fails ends no wait", func(t *testing.T) {
+		var looks atomic.Int32
+		store := &flaky{Store: &idempotency.Memory{}, hook: func(call string) (bool, error) {
+			if call == "get" && looks.Add(1) == 2 {
+				return false, errors.New("throttled")
+			}
+			return true, nil
+		}}
+		inBubble(t, settings{claims: store}, func(t *testing.T, w *world) {
+			w.provider.Script("a-1", late(8*time.Second, alpha.says("Hello")))
+			for _, a := range w.race(t, []request{keyed("k", body, "Prefer", "wait=30"), keyed("k", body, "Prefer", "wait=30")}) {
+				assert.Equal(t, 200, a.Code)
+			}
+			assert.Greater(t, looks.Load(), int32(2))
+			assert.Equal(t, "A", trace(w.calls()))
 		})
 	})
 	t.Run("a wait that is too short ends in 409", func(t *testing.T) {
