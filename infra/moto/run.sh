@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh COMMAND...: runs the command with AWS_ENDPOINT_URL at a moto_server of its own, and ends that with it. The server
-# is the one on PATH, or else it is installed into .venv.
+# run.sh COMMAND...: runs the command with AWS_ENDPOINT_URL at a moto server of its own, and ends that with it. Moto is that
+# of the Python on PATH (or of PYTHON), or else it is installed into .venv.
 set -eu
 
 here=$(dirname "$0")
@@ -15,11 +15,11 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-if command -v moto_server >/dev/null; then
-	moto_server -H 127.0.0.1 -p 0 >"$log" 2>&1 &
+if "$venv_system" -c 'import moto.server' 2>/dev/null; then
+	"$venv_system" "$here/server.py" -H 127.0.0.1 -p 0 >"$log" 2>&1 &
 else
 	venv moto "$here/requirements.txt" moto.server
-	venv_exec moto -c 'from moto.server import main; main()' -H 127.0.0.1 -p 0 >"$log" 2>&1 &
+	venv_exec moto "$here/server.py" -H 127.0.0.1 -p 0 >"$log" 2>&1 &
 fi
 server=$!
 
