@@ -1,0 +1,65 @@
+package media
+
+import "time"
+
+const (
+	firstPoll = 2 * time.Second
+	slowPoll  = 60 * time.Second
+	// pollJitter spreads the polls of jobs that began together.
+	pollJitter = 0.20
+	// MaxDelay is the longest that a message can be delayed
+	// (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html, 2026-11-30). A poll that is due
+	// later has no message: the sweeper sends one when NextPollAt has come.
+	MaxDelay = 900 * time.Second
+)
+
+// PollIn is when to ask for a job again after poll number seq, 0 for the first: 2, 4, 8 … 60 s, ± 20 %. A provider's hint
+// wins as it is, 0 is none. random is in [0, 1).
+func PollIn(seq uint64, hint time.Duration, random float64) time.Duration {
+	if hint > 0 {
+		return hint
+	}
+	d := slowPoll
+	if seq < 5 { // 2 s << 5 is past the slowest already
+		d = min(firstPoll<<seq, slowPoll)
+	}
+	return time.Duration(float64(d) * (1 - pollJitter + 2*pollJitter*random))
+}
+
+// Task is what the sweeper does for a job.
+type Task string
+
+// The tasks.
+const (
+	// Nothing: it is on its way, or over.
+	Nothing Task = ""
+	// Enqueue: its poll is overdue, or it waits to be submitted and nobody does: its message was lost.
+	Enqueue Task = "enqueue"
+	// GiveUp: its deadline has passed: the provider is asked to cancel, and the job is expired.
+	GiveUp Task = "give_up"
+	// Unlease: its owner did not say what became of the submit: it is uncertain.
+	Unlease Task = "unlease"
+	// Reconcile: it is uncertain, and the provider can be asked.
+	Reconcile Task = "reconcile"
+)
+
+// Sweep says what a job needs from the sweeper now.
+func (j Job) Sweep(now time.Time) Task {
+	switch {
+	case j.State.Terminal():
+		return Nothing
+	case j.State == Submitting:
+		if now.Before(j.LeaseUntil) {
+			return Nothing
+		}
+		return Unlease // also past its deadline: what was perhaps submitted is not simply over
+	case !now.Before(j.Deadline):
+		return GiveUp
+	case j.State == Uncertain:
+		return Reconcile
+	case j.State == Running && now.Sub(j.NextPollAt) > Overdue, j.State == Queued && now.Sub(j.UpdatedAt) > Overdue:
+		return Enqueue
+	default:
+		return Nothing
+	}
+}

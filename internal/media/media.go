@@ -1,0 +1,336 @@
+// Package media decides the life of a media job: a video or a piece of music that a provider makes in minutes. It is pure: a
+// Job is a value, Job.Next takes an event and the time and returns the next value or says why there is none. Jobs live
+// behind Store, where each step is one conditional write.
+//
+//	queued ──▶ submitting ──▶ running ──▶ succeeded | failed | cancelled | expired
+//	  │  ▲         │  │          ▲
+//	  │  └─refused─┘  └▶ uncertain ┘ (found again by the provider's lookup; never submitted again by itself)
+//	  └▶ cancelled | expired
+//
+// A job is submitted once. Whoever has claimed it may submit; when it is not known whether the provider has accepted the
+// job it is uncertain, and stays so until the provider is asked or its deadline passes.
+package media
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// State is the state of a job.
+type State string
+
+// The states (contract.md §8).
+const (
+	// Queued: accepted by us, not sent to any provider yet.
+	Queued State = "queued"
+	// Submitting: its owner is sending it to a provider.
+	Submitting State = "submitting"
+	// Running: a provider has accepted it.
+	Running State = "running"
+	// Uncertain: nobody knows whether a provider has accepted it.
+	Uncertain State = "uncertain"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+	Expired   State = "expired"
+)
+
+// edges are all changes of state that there are.
+var edges = map[State][]State{
+	Queued:     {Submitting, Cancelled, Expired},
+	Submitting: {Running, Queued, Failed, Uncertain},
+	Running:    {Succeeded, Failed, Cancelled, Expired},
+	Uncertain:  {Running, Failed, Expired},
+}
+
+// Terminal reports whether a state is the last one.
+func (s State) Terminal() bool { return len(edges[s]) == 0 }
+
+// States are all states, in the order of a life.
+func States() []State {
+	return []State{Queued, Submitting, Running, Uncertain, Succeeded, Failed, Cancelled, Expired}
+}
+
+const (
+	// Lifetime is how long a job may take from its beginning.
+	Lifetime = 30 * time.Minute
+	// SubmitLease is how long its owner may take to submit a job. After that nobody knows what became of it.
+	SubmitLease = 2 * time.Minute
+	// MaxPollFailures in a row end a job, and MaxPolls bound it whatever happens.
+	MaxPollFailures = 20
+	MaxPolls        = 200
+	// Overdue is how late a poll may be before the sweeper sends its message again.
+	Overdue = 2 * time.Minute
+)
+
+// Kind is what a job makes.
+type Kind string
+
+// The kinds.
+const (
+	Video Kind = "video"
+	Music Kind = "music"
+)
+
+// Job is one media job at one moment.
+type Job struct {
+	ID           string
+	Organization string
+	Kind         Kind
+	State        State
+	// Version counts the changes. A store replaces a job only if its version is still the one that was read.
+	Version uint64
+
+	// Model is what the client asked for, Channel, Provider and Credential who serves it; empty until it is submitted.
+	Model, Channel, Provider, Credential string
+	// Request is the client's body as written.
+	Request []byte
+	// Key and Fingerprint are the Idempotency-Key's: the job is bound to it whatever its end.
+	Key, Fingerprint string
+	// Callback is where the terminal state is told; empty: nowhere. EventID is the id of that event, made with the job,
+	// so that it is the same however often it is sent.
+	Callback, EventID string
+
+	// Owner holds the right to submit until LeaseUntil. It has a meaning only while submitting.
+	Owner      string
+	LeaseUntil time.Time
+	// Submits counts the calls that may have created a job at a provider, Refusals those that surely did not.
+	Submits, Refusals int
+	// Upstream is the provider's handle on the job: what its adapter needs to ask for it.
+	Upstream string
+
+	// Seq is the number of the poll that is due. A message of an earlier one is a duplicate.
+	Seq uint64
+	// PollFailures counts those in a row.
+	PollFailures int
+	NextPollAt   time.Time
+	// Progress is in percent; 0: unknown.
+	Progress int
+	// Strange is the provider's word for a state that nobody knows; empty: none was seen.
+	Strange string
+	// CancelAsked says that the provider was asked to cancel and has not confirmed it.
+	CancelAsked bool
+
+	CreatedAt, UpdatedAt, FinishedAt time.Time
+	Deadline                         time.Time
+
+	// Error says why it did not succeed. Result is what it made. Both belong to a terminal state.
+	Error  *Error
+	Result *Result
+}
+
+// Error is why a job ended without a result. Code is one of contract.md §2 and the media words of §8.
+type Error struct {
+	Code    string
+	Message string
+	Class   string
+}
+
+// Result is where the gateway has copied what a job made.
+type Result struct {
+	Object      string
+	ContentType string
+	Size        int64
+	SHA256      string
+}
+
+// New is a job that is queued.
+func New(id, organization string, kind Kind, model string, request []byte, eventID string, now time.Time) Job {
+	return Job{ID: id, Organization: organization, Kind: kind, State: Queued, Model: model, Request: request, EventID: eventID, CreatedAt: now, UpdatedAt: now,
+		Deadline: now.Add(Lifetime)}
+}
+
+// ErrNoEdge says that an event means nothing in the job's state: a duplicate, or one that comes too late. The job is as it was.
+var ErrNoEdge = errors.New("the job's state knows no such step")
+
+// Event is what can happen to a job.
+type Event interface {
+	apply(Job, time.Time) (Job, error)
+}
+
+// Claim takes the right to submit.
+type Claim struct {
+	Owner                         string
+	Channel, Provider, Credential string
+}
+
+// Accepted: the provider has the job. It follows a claim by the same owner, or a look at an uncertain one.
+type Accepted struct {
+	Owner    string // empty: found by the provider's lookup
+	Upstream string
+	// PollIn is when to ask first.
+	PollIn time.Duration
+}
+
+// Refused: the provider surely does not have it, and another channel may be tried.
+type Refused struct{ Owner string }
+
+// Lost: nobody knows whether the provider has it. Owner is empty where the lease has run out.
+type Lost struct{ Owner string }
+
+// Pending: the provider is at work.
+type Pending struct {
+	Seq      uint64
+	Progress int
+	// Strange is the provider's word when it is not known.
+	Strange string
+	PollIn  time.Duration
+}
+
+// PollFailed: the provider could not be asked.
+type PollFailed struct {
+	Seq    uint64
+	PollIn time.Duration
+	Error  Error
+}
+
+// Done: the result has been copied.
+type Done struct{ Result Result }
+
+// Ended: the job ends without a result, as failed, cancelled or expired.
+type Ended struct {
+	State State
+	Error Error
+	// Owner is who submits, for a job that ends while it is submitted.
+	Owner string
+}
+
+// AskedToCancel: the provider was asked.
+type AskedToCancel struct{}
+
+// Next is the job after an event, or ErrNoEdge.
+func (j Job) Next(e Event, now time.Time) (Job, error) {
+	next, err := e.apply(j, now)
+	if err != nil {
+		return j, err
+	}
+	next.Version++
+	next.UpdatedAt = now
+	return next, nil
+}
+
+// to is the only place where a state is assigned.
+func (j Job) to(s State, now time.Time) (Job, error) {
+	if !slices.Contains(edges[j.State], s) {
+		return j, fmt.Errorf("from %s to %s: %w", j.State, s, ErrNoEdge)
+	}
+	j.State = s
+	if s != Submitting {
+		j.Owner, j.LeaseUntil = "", time.Time{}
+	}
+	if s.Terminal() {
+		j.FinishedAt, j.NextPollAt = now, time.Time{}
+	}
+	return j, nil
+}
+
+func (e Claim) apply(j Job, now time.Time) (Job, error) {
+	j, err := j.to(Submitting, now)
+	if err != nil {
+		return j, err
+	}
+	j.Owner, j.LeaseUntil = e.Owner, now.Add(SubmitLease)
+	j.Channel, j.Provider, j.Credential = e.Channel, e.Provider, e.Credential
+	j.Submits++
+	return j, nil
+}
+
+// owned reports whether an owner's event may still move the job.
+func (j Job) owned(owner string) bool { return j.State == Submitting && j.Owner == owner }
+
+func (e Accepted) apply(j Job, now time.Time) (Job, error) {
+	if !j.owned(e.Owner) && (j.State != Uncertain || e.Owner != "") {
+		return j, ErrNoEdge
+	}
+	j, err := j.to(Running, now)
+	if err != nil {
+		return j, err
+	}
+	j.Upstream, j.Seq, j.NextPollAt = e.Upstream, 1, now.Add(e.PollIn)
+	return j, nil
+}
+
+func (e Refused) apply(j Job, now time.Time) (Job, error) {
+	if !j.owned(e.Owner) {
+		return j, ErrNoEdge
+	}
+	j, err := j.to(Queued, now)
+	j.Submits--
+	j.Refusals++
+	j.Channel, j.Provider, j.Credential = "", "", ""
+	return j, err
+}
+
+func (e Lost) apply(j Job, now time.Time) (Job, error) {
+	if e.Owner == "" && (j.State != Submitting || now.Before(j.LeaseUntil)) || e.Owner != "" && !j.owned(e.Owner) {
+		return j, ErrNoEdge
+	}
+	return j.to(Uncertain, now)
+}
+
+// due reports whether a poll is the one that the job waits for.
+func (j Job) due(seq uint64) bool { return j.State == Running && j.Seq == seq }
+
+func (e Pending) apply(j Job, now time.Time) (Job, error) {
+	if !j.due(e.Seq) {
+		return j, ErrNoEdge
+	}
+	if j.Seq >= MaxPolls {
+		return Ended{State: Failed, Error: Error{Code: "provider_timeout", Message: "the provider was asked too often without an end"}}.apply(j, now)
+	}
+	j.Seq++
+	j.PollFailures, j.NextPollAt = 0, now.Add(e.PollIn)
+	j.Progress = max(j.Progress, min(e.Progress, 99))
+	if e.Strange != "" {
+		j.Strange = e.Strange
+	}
+	return j, nil
+}
+
+func (e PollFailed) apply(j Job, now time.Time) (Job, error) {
+	if !j.due(e.Seq) {
+		return j, ErrNoEdge
+	}
+	j.PollFailures++
+	if j.PollFailures >= MaxPollFailures || j.Seq >= MaxPolls {
+		return Ended{State: Failed, Error: e.Error}.apply(j, now)
+	}
+	j.Seq++
+	j.NextPollAt = now.Add(e.PollIn)
+	return j, nil
+}
+
+func (e Done) apply(j Job, now time.Time) (Job, error) {
+	j, err := j.to(Succeeded, now)
+	if err != nil {
+		return j, err
+	}
+	r := e.Result
+	j.Result, j.Progress = &r, 100
+	return j, nil
+}
+
+func (e Ended) apply(j Job, now time.Time) (Job, error) {
+	if e.State == Succeeded || !e.State.Terminal() || j.State == Submitting && !j.owned(e.Owner) {
+		return j, ErrNoEdge
+	}
+	j, err := j.to(e.State, now)
+	if err != nil {
+		return j, err
+	}
+	if e.Error != (Error{}) {
+		why := e.Error
+		j.Error = &why
+	}
+	return j, nil
+}
+
+func (AskedToCancel) apply(j Job, _ time.Time) (Job, error) {
+	if j.State != Running || j.CancelAsked {
+		return j, ErrNoEdge
+	}
+	j.CancelAsked = true
+	return j, nil
+}

@@ -1,0 +1,194 @@
+package media_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"spillway/internal/media"
+)
+
+var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func queued() media.Job {
+	return media.New("job_1", "acme", media.Video, "veo", []byte(`{}`), "evt_1", start)
+}
+
+// in is a job in a state, with the events that led to it.
+func in(t testing.TB, s media.State) media.Job {
+	t.Helper()
+	claim, accepted := media.Claim{Owner: "o1", Channel: "c", Provider: "p"}, media.Accepted{Owner: "o1", Upstream: "up", PollIn: 2 * time.Second}
+	path := map[media.State][]media.Event{
+		media.Queued: nil, media.Submitting: {claim}, media.Running: {claim, accepted}, media.Uncertain: {claim, media.Lost{Owner: "o1"}},
+		media.Succeeded: {claim, accepted, media.Done{}}, media.Failed: {claim, accepted, media.Ended{State: media.Failed}},
+		media.Cancelled: {media.Ended{State: media.Cancelled}}, media.Expired: {media.Ended{State: media.Expired}},
+	}
+	j := queued()
+	for _, e := range path[s] {
+		var err error
+		j, err = j.Next(e, start)
+		require.NoError(t, err)
+	}
+	require.Equal(t, s, j.State)
+	return j
+}
+
+// TestEveryEventInEveryState is contract.md §8 as a table: what is not in it has no edge, and leaves the job as it was.
+func TestEveryEventInEveryState(t *testing.T) {
+	type table map[media.State]media.State
+	for name, c := range map[string]struct {
+		event media.Event
+		after time.Duration
+		want  table
+	}{
+		"a claim":                              {event: media.Claim{Owner: "o2"}, want: table{media.Queued: media.Submitting}},
+		"accepted, by the owner":               {event: media.Accepted{Owner: "o1", Upstream: "x"}, want: table{media.Submitting: media.Running}},
+		"accepted, by an old owner":            {event: media.Accepted{Owner: "o0", Upstream: "x"}, want: table{}},
+		"found again by a lookup":              {event: media.Accepted{Upstream: "x"}, want: table{media.Uncertain: media.Running}},
+		"refused":                              {event: media.Refused{Owner: "o1"}, want: table{media.Submitting: media.Queued}},
+		"refused, says an old owner":           {event: media.Refused{Owner: "o0"}, want: table{}},
+		"lost":                                 {event: media.Lost{Owner: "o1"}, want: table{media.Submitting: media.Uncertain}},
+		"the lease has run out":                {event: media.Lost{}, after: media.SubmitLease, want: table{media.Submitting: media.Uncertain}},
+		"the lease has not run out":            {event: media.Lost{}, after: media.SubmitLease - 1, want: table{}},
+		"pending, of the poll that is due":     {event: media.Pending{Seq: 1}, want: table{media.Running: media.Running}},
+		"pending, of a poll from before":       {event: media.Pending{Seq: 0}, want: table{}},
+		"a poll that failed":                   {event: media.PollFailed{Seq: 1}, want: table{media.Running: media.Running}},
+		"done":                                 {event: media.Done{}, want: table{media.Running: media.Succeeded}},
+		"failed":                               {event: media.Ended{State: media.Failed}, want: table{media.Running: media.Failed, media.Uncertain: media.Failed}},
+		"failed, says the owner":               {event: media.Ended{State: media.Failed, Owner: "o1"}, want: table{media.Submitting: media.Failed, media.Running: media.Failed, media.Uncertain: media.Failed}},
+		"cancelled":                            {event: media.Ended{State: media.Cancelled}, want: table{media.Queued: media.Cancelled, media.Running: media.Cancelled}},
+		"expired":                              {event: media.Ended{State: media.Expired}, want: table{media.Queued: media.Expired, media.Running: media.Expired, media.Uncertain: media.Expired}},
+		"the provider was asked to cancel":     {event: media.AskedToCancel{}, want: table{media.Running: media.Running}},
+		"an end that is none":                  {event: media.Ended{State: media.Running}, want: table{}},
+		"success is not an end without result": {event: media.Ended{State: media.Succeeded}, want: table{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range media.States() {
+				before := in(t, s)
+				now := start.Add(c.after)
+				after, err := before.Next(c.event, now)
+				want, ok := c.want[s]
+				if !ok {
+					require.ErrorIs(t, err, media.ErrNoEdge, s)
+					assert.Equal(t, before, after, s)
+					continue
+				}
+				require.NoError(t, err, s)
+				assert.Equal(t, want, after.State, s)
+				assert.Equal(t, before.Version+1, after.Version, s)
+				assert.Equal(t, want.Terminal(), !after.FinishedAt.IsZero(), s)
+			}
+		})
+	}
+}
+
+func TestPollingGivesUp(t *testing.T) {
+	t.Run("after twenty failures in a row", func(t *testing.T) {
+		j := in(t, media.Running)
+		for i := range media.MaxPollFailures {
+			require.Equal(t, media.Running, j.State, i)
+			if i == 10 { // an answer in between counts anew
+				j, _ = j.Next(media.Pending{Seq: j.Seq}, start)
+				require.Zero(t, j.PollFailures)
+				for range 10 {
+					j, _ = j.Next(media.PollFailed{Seq: j.Seq}, start)
+				}
+			}
+			j, _ = j.Next(media.PollFailed{Seq: j.Seq, Error: media.Error{Code: "provider_unavailable"}}, start)
+		}
+		assert.Equal(t, media.Failed, j.State)
+		assert.Equal(t, "provider_unavailable", j.Error.Code)
+	})
+	t.Run("after two hundred polls", func(t *testing.T) {
+		j := in(t, media.Running)
+		polls := 0
+		for ; j.State == media.Running; polls++ {
+			var err error
+			j, err = j.Next(media.Pending{Seq: j.Seq}, start)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, media.MaxPolls, polls)
+		assert.Equal(t, media.Failed, j.State)
+	})
+}
+
+func TestProgressAndStrangeWords(t *testing.T) {
+	j := in(t, media.Running)
+	for _, p := range []int{30, 20, 100} {
+		j, _ = j.Next(media.Pending{Seq: j.Seq, Progress: p, Strange: "REHEARSING"}, start)
+	}
+	assert.Equal(t, 99, j.Progress, "it does not go back, and is whole with the result only")
+	assert.Equal(t, "REHEARSING", j.Strange)
+	j, _ = j.Next(media.Done{Result: media.Result{Object: "results/x"}}, start)
+	assert.Equal(t, 100, j.Progress)
+}
+
+func TestPollIn(t *testing.T) {
+	for seq, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60, 60} {
+		assert.Equal(t, want*time.Second, media.PollIn(uint64(seq), 0, 0.5))
+	}
+	assert.Equal(t, 60*time.Second, media.PollIn(1<<63, 0, 0.5))
+	assert.Equal(t, 20*time.Minute, media.PollIn(3, 20*time.Minute, 0.9), "a hint wins as it is")
+	assert.Equal(t, 1600*time.Millisecond, media.PollIn(0, 0, 0))
+}
+
+func TestSweep(t *testing.T) {
+	for name, c := range map[string]struct {
+		state media.State
+		after time.Duration
+		want  media.Task
+	}{
+		"queued for a while: its message was lost":    {media.Queued, media.Overdue + 1, media.Enqueue},
+		"queued just now":                             {media.Queued, media.Overdue, media.Nothing},
+		"submitting":                                  {media.Submitting, time.Minute, media.Nothing},
+		"its owner is gone":                           {media.Submitting, media.SubmitLease, media.Unlease},
+		"its owner is gone, and the deadline is past": {media.Submitting, media.Lifetime, media.Unlease},
+		"a poll is late by less than two minutes":     {media.Running, media.Overdue + 2*time.Second, media.Nothing},
+		"a poll is overdue":                           {media.Running, media.Overdue + 3*time.Second, media.Enqueue},
+		"running, past its deadline":                  {media.Running, media.Lifetime, media.GiveUp},
+		"uncertain: the provider is asked":            {media.Uncertain, time.Second, media.Reconcile},
+		"uncertain, past its deadline":                {media.Uncertain, media.Lifetime, media.GiveUp},
+		"over":                                        {media.Succeeded, time.Hour, media.Nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := in(t, c.state)
+			now := start.Add(c.after)
+			assert.Equal(t, c.want, j.Sweep(now))
+			if c.want != media.Nothing && c.want != media.Reconcile {
+				assert.False(t, j.LookAt().After(now), "a store finds it")
+			}
+		})
+	}
+}
+
+// TestAJobIsSubmittedOnce: whatever happens in whatever order, as often as it likes, at most one submit is not refused for
+// sure, and a terminal state is final.
+func TestAJobIsSubmittedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j, now := queued(), start
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 180).Draw(t, "s")) * time.Second)
+			owner := fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner"))
+			seq := rapid.Uint64Range(0, 4).Draw(t, "seq")
+			events := []media.Event{media.Claim{Owner: owner}, media.Accepted{Owner: owner, Upstream: "x"}, media.Accepted{Upstream: "x"}, media.Refused{Owner: owner},
+				media.Lost{Owner: owner}, media.Lost{}, media.Pending{Seq: seq}, media.PollFailed{Seq: seq}, media.Done{},
+				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}}
+			before := j
+			next, err := j.Next(rapid.SampledFrom(events).Draw(t, "event"), now)
+			if before.State.Terminal() && err == nil {
+				t.Fatalf("%s is left for %s", before.State, next.State)
+			}
+			if next.Submits > 1 {
+				t.Fatalf("submitted %d times", next.Submits)
+			}
+			if (next.Result != nil) != (next.State == media.Succeeded) {
+				t.Fatal("a result belongs to success, and success to a result")
+			}
+			j = next
+		}
+	})
+}

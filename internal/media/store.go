@@ -1,0 +1,46 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrChanged says that a job was not written because it has changed meanwhile, or because one of its id is there.
+var ErrChanged = errors.New("the job has changed meanwhile")
+
+// Store keeps the jobs. An implementation must be safe for concurrent use, linearizable for each job, and durable when a
+// method returns without an error. It must bound its waiting by the context and must not repeat a write by itself. An
+// error other than ErrChanged leaves open whether the write was applied: the caller reads.
+type Store interface {
+	// Create writes a job that is not there; otherwise ErrChanged.
+	Create(ctx context.Context, j Job) error
+	// Get returns a job; nil: there is none of this id in this organization. It must see every acknowledged write.
+	Get(ctx context.Context, organization, id string) (*Job, error)
+	// Replace writes the next value of a job if its version is still one below; otherwise ErrChanged.
+	Replace(ctx context.Context, next Job) error
+	// List returns an organization's jobs, newest first, of one state or, where it is empty, of all; at most limit. It may
+	// be some seconds behind.
+	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
+	// Open returns jobs that are not terminal and that need to be looked at: whose next poll, lease or deadline came before
+	// the time; at most limit, in no order. It may be some seconds behind.
+	Open(ctx context.Context, before time.Time, limit int) ([]Job, error)
+}
+
+// LookAt is when a job needs to be looked at next if nothing happens to it; zero: never. A store finds open jobs by it.
+func (j Job) LookAt() time.Time {
+	at := j.Deadline
+	switch {
+	case j.State.Terminal():
+		return time.Time{}
+	case j.State == Submitting:
+		return j.LeaseUntil
+	case j.State == Running && j.NextPollAt.Before(at):
+		at = j.NextPollAt
+	case j.State == Queued, j.State == Uncertain:
+		if soon := j.UpdatedAt.Add(Overdue); soon.Before(at) {
+			at = soon
+		}
+	}
+	return at
+}
