@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"spillway/internal/media"
+	"spillway/internal/storetest"
 )
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -192,3 +193,5 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestTheMemoryKeepsWhatAStoreMust(t *testing.T) { storetest.Jobs(t, &media.Memory{}) }

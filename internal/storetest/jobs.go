@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/media"
+)
+
+// Jobs runs what every media.Store must do. List and Open may lag: they are asked again for some seconds.
+func Jobs(t *testing.T, s media.Store) {
+	ctx := t.Context()
+	now := truncated(time.Now())
+	organization := fmt.Sprintf("org/%016x#é", rand.Uint64())
+	job := func() media.Job {
+		j := media.New(fmt.Sprintf("job_%016x", rand.Uint64()), organization, media.Video, "veo-3", []byte(`{"prompt":"a lighthouse"}`), "evt_1", now)
+		j.Key, j.Fingerprint, j.Callback = "k 1", "F", "https://example.com/hook"
+		return j
+	}
+	next := func(t *testing.T, j media.Job, e media.Event) media.Job {
+		t.Helper()
+		n, err := j.Next(e, now)
+		require.NoError(t, err)
+		require.NoError(t, s.Replace(ctx, n))
+		return n
+	}
+	get := func(t *testing.T, j media.Job) *media.Job {
+		t.Helper()
+		got, err := s.Get(ctx, j.Organization, j.ID)
+		require.NoError(t, err)
+		return got
+	}
+
+	t.Run("a job is created once, and read back as it was written", func(t *testing.T) {
+		j := job()
+		require.NoError(t, s.Create(ctx, j))
+		assert.Equal(t, &j, get(t, j))
+		require.ErrorIs(t, s.Create(ctx, j), media.ErrChanged)
+	})
+	t.Run("a job is its organization's", func(t *testing.T) {
+		j := job()
+		require.NoError(t, s.Create(ctx, j))
+		other := j
+		other.Organization = "other"
+		assert.Nil(t, get(t, other))
+		assert.Nil(t, get(t, media.Job{Organization: organization, ID: "job_none"}))
+	})
+	t.Run("every member survives every step of a life", func(t *testing.T) {
+		j := job()
+		require.NoError(t, s.Create(ctx, j))
+		for _, e := range []media.Event{
+			media.Claim{Owner: "o1", Channel: "google/veo-3", Provider: "google", Credential: "main"},
+			media.Accepted{Owner: "o1", Upstream: "operations/1", PollIn: 2 * time.Second},
+			media.Pending{Seq: 1, Progress: 20, Strange: "REHEARSING", PollIn: 4 * time.Second},
+			media.PollFailed{Seq: 2, PollIn: 8 * time.Second},
+			media.AskedToCancel{},
+			media.Done{Result: media.Result{Object: "media/x.mp4", ContentType: "video/mp4", Size: 60 << 20, SHA256: "ab"}},
+		} {
+			j = next(t, j, e)
+			assert.Equal(t, &j, get(t, j), "%T", e)
+		}
+		failed := job()
+		require.NoError(t, s.Create(ctx, failed))
+		failed = next(t, failed, media.Claim{Owner: "o1"})
+		failed = next(t, failed, media.Ended{State: media.Failed, Owner: "o1", Error: media.Error{Code: "content_filter", Message: "refused", Class: "content_policy"}})
+		assert.Equal(t, &failed, get(t, failed))
+	})
+	t.Run("a job that has changed is not replaced", func(t *testing.T) {
+		j := job()
+		require.NoError(t, s.Create(ctx, j))
+		mine, err := j.Next(media.Claim{Owner: "o1"}, now)
+		require.NoError(t, err)
+		theirs, err := j.Next(media.Claim{Owner: "o2"}, now)
+		require.NoError(t, err)
+		require.NoError(t, s.Replace(ctx, theirs))
+		require.ErrorIs(t, s.Replace(ctx, mine), media.ErrChanged)
+		assert.Equal(t, &theirs, get(t, j))
+		unknown := job()
+		unknown.Version = 1
+		require.ErrorIs(t, s.Replace(ctx, unknown), media.ErrChanged)
+	})
+	t.Run("B39 a: of thirty that claim a job at once one gets it", func(t *testing.T) {
+		j := job()
+		require.NoError(t, s.Create(ctx, j))
+		var winners atomic.Int32
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				mine, err := j.Next(media.Claim{Owner: fmt.Sprint("o", i)}, now)
+				assert.NoError(t, err)
+				if err := s.Replace(ctx, mine); err == nil {
+					winners.Add(1)
+				} else {
+					assert.ErrorIs(t, err, media.ErrChanged)
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 1, winners.Load())
+	})
+	t.Run("an organization's jobs are listed, newest first, all or of one state", func(t *testing.T) {
+		own := fmt.Sprintf("org-%016x", rand.Uint64())
+		var ids []string
+		for i := range 4 {
+			j := job()
+			j.Organization, j.CreatedAt = own, now.Add(time.Duration(i)*time.Second)
+			require.NoError(t, s.Create(ctx, j))
+			if i == 3 {
+				next(t, j, media.Ended{State: media.Cancelled})
+			}
+			ids = append([]string{j.ID}, ids...)
+		}
+		list := func(state media.State, limit int) (out []string) {
+			all, err := s.List(ctx, own, state, limit)
+			require.NoError(t, err)
+			for _, j := range all {
+				out = append(out, j.ID)
+			}
+			return out
+		}
+		eventually(t, func() bool { return len(list("", 10)) == 4 && len(list(media.Cancelled, 10)) == 1 })
+		assert.Equal(t, ids, list("", 10))
+		assert.Equal(t, ids[:2], list("", 2))
+		assert.Equal(t, ids[:1], list(media.Cancelled, 10))
+		assert.Equal(t, ids[1:], list(media.Queued, 10))
+	})
+	t.Run("open jobs are found when they are to be looked at, and terminal ones never", func(t *testing.T) {
+		due, later, over := job(), job(), job()
+		for _, j := range []*media.Job{&due, &later, &over} {
+			require.NoError(t, s.Create(ctx, *j))
+			*j = next(t, *j, media.Claim{Owner: "o1"})
+		}
+		due = next(t, due, media.Accepted{Owner: "o1", Upstream: "a", PollIn: 2 * time.Second})
+		next(t, later, media.Accepted{Owner: "o1", Upstream: "b", PollIn: 20 * time.Minute})
+		next(t, over, media.Ended{State: media.Failed, Owner: "o1"})
+		found := func() map[string]bool {
+			all, err := s.Open(ctx, now.Add(3*time.Second), 1000)
+			require.NoError(t, err)
+			ids := map[string]bool{}
+			for _, j := range all {
+				ids[j.ID] = true
+				if j.ID == due.ID {
+					assert.Equal(t, due, j)
+				}
+			}
+			return ids
+		}
+		eventually(t, func() bool { return found()[due.ID] && !found()[over.ID] })
+		assert.False(t, found()[later.ID])
+	})
+}
+
+// eventually asks again until a store that may lag has caught up.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 10*time.Second, 20*time.Millisecond)
+}
