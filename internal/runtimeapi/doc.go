@@ -9,6 +9,9 @@
 // the deadline and its kill, a client's leaving that nobody reports, and a stream that is visibly cut when its writer
 // failed; with [Shape] also how slow a large stream is. It does not model how slow a cold start is.
 //
+// An [EventSource] invokes a function with what a [Queue] holds, and a [Schedule] at a rate; both as Lambda does, down to
+// what becomes of a batch whose function failed.
+//
 // What Lambda lets pass although it is a mistake, or punishes without a word, [Strict] refuses and lists.
 //
 // Protocol: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html (2026-11); where that page is silent, the

@@ -6,6 +6,8 @@ type Bucket = bucket
 
 var NewBucket = newBucket
 
+var ItemFailures = itemFailures
+
 func (b *bucket) Grant(want int, now time.Time) (int, time.Duration) { return b.grant(want, now) }
 
 // InitLimit replaces the 10 s a process may take until its first `next`.

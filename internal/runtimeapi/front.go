@@ -105,11 +105,16 @@ func (f *Front) bootIdle() error {
 // environment is a *FunctionError; others are ErrThrottled, ErrTooLarge, ErrClosed. When ctx ends Invoke returns its
 // error at once, but the function runs on to its end: Lambda cannot call an invocation back.
 func (f *Front) Invoke(ctx context.Context, event []byte) ([]byte, error) {
+	return f.InvokeTraced(ctx, newTraceID(), event)
+}
+
+// InvokeTraced is Invoke with a trace header of the caller's: what its event is a consequence of.
+func (f *Front) InvokeTraced(ctx context.Context, trace string, event []byte) ([]byte, error) {
 	if len(event) > maxPayload {
 		return nil, ErrTooLarge
 	}
 	answer := &collected{limit: f.limits.Buffered}
-	inv := newInvocation(newID(), newTraceID(), event, answer)
+	inv := newInvocation(newID(), trace, event, answer)
 	if err := f.start(inv); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bootstraps = dir
-	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", dir, "./testdata/streaming", "./testdata/buffered", "./testdata/raw")
+	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", dir, "./testdata/streaming", "./testdata/buffered", "./testdata/raw", "./testdata/queued")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the functions of testdata: %v\n%s", err, out)

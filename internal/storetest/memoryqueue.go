@@ -77,8 +77,8 @@ func (q *MemoryQueue) Receive(ctx context.Context, most int, wait time.Duration)
 	for {
 		got, next, news := q.take(most)
 		now := time.Now()
-		if len(got) > 0 || !now.Before(end) {
-			return got, ctx.Err()
+		if len(got) > 0 || !now.Before(end) && ctx.Err() == nil {
+			return got, nil
 		}
 		pause := time.NewTimer(min(end.Sub(now), next))
 		select {

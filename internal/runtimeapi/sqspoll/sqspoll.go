@@ -27,10 +27,10 @@ type Queue struct {
 
 var _ runtimeapi.Queue = (*Queue)(nil)
 
-// Receive implements runtimeapi.Queue. SQS waits for whole seconds, at most 20.
+// Receive implements runtimeapi.Queue. SQS waits for whole seconds, which wait is rounded up to, at most 20.
 func (q *Queue) Receive(ctx context.Context, n int, wait time.Duration) ([]runtimeapi.Message, error) {
 	out, err := q.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &q.URL, MaxNumberOfMessages: int32(min(n, most)),
-		WaitTimeSeconds:             int32(min(wait, 20*time.Second) / time.Second),
+		WaitTimeSeconds:             int32((min(wait, 20*time.Second) + time.Second - 1) / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}, MessageAttributeNames: []string{"All"}})
 	if err != nil {
 		return nil, fmt.Errorf("receiving: %w", err)
