@@ -70,11 +70,15 @@ func Finish(h http.Header, c provider.Call) {
 
 // Post makes an adapter's one call and returns a 2xx, whose body must be closed. Everything else is a classified failure.
 func (c *Client) Post(ctx context.Context, call provider.Call, policy *fault.Policy, m Method, h http.Header, body []byte) (*Exchange, *fault.Failure) {
+	return c.send(ctx, http.MethodPost, call, policy, m, h, body)
+}
+
+func (c *Client) send(ctx context.Context, verb string, call provider.Call, policy *fault.Policy, m Method, h http.Header, body []byte) (*Exchange, *fault.Failure) {
 	target, err := address(call.Channel.Provider, m)
 	if err != nil {
 		return nil, Fail(call, policy, fault.Observation{Local: fault.Dial, Phase: fault.PhaseConnect, Cause: err})
 	}
-	x, o := c.Do(ctx, Request{Method: http.MethodPost, URL: target, Header: h, Body: body, Fresh: call.Fresh, Vendor: call.Channel.Provider.Vendor})
+	x, o := c.Do(ctx, Request{Method: verb, URL: target, Header: h, Body: body, Fresh: call.Fresh, Vendor: call.Channel.Provider.Vendor})
 	if o != nil {
 		return nil, Fail(call, policy, *o)
 	}

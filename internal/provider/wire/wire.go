@@ -78,13 +78,22 @@ func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observati
 	transport := c.transport(r.URL, r.Fresh)
 	t := &trace{}
 	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body))}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
+		Body: bodyOf(r), ContentLength: int64(len(r.Body))}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
 	resp, err := transport.RoundTrip(req) //nolint:bodyclose // the caller closes the exchange, as its comment says
 	if err != nil {
 		o := t.observe(ctx, err, fault.PhaseSent)
 		return nil, &o
 	}
 	return &Exchange{Response: resp, vendor: r.Vendor, ctx: ctx, trace: t}, nil
+}
+
+// bodyOf is a request's body. That of a GET is a reader also where it is empty: without one, Go would send the request again
+// by itself. Of any other method it does not, and an empty reader would be sent as chunks.
+func bodyOf(r Request) io.ReadCloser {
+	if len(r.Body) == 0 && r.Method != http.MethodGet {
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(r.Body))
 }
 
 // Broken describes an error while the body was read, of an answer that had its status by then. phase is how far it had come.

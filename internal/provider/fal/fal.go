@@ -1,0 +1,150 @@
+// Package fal speaks fal's queue (https://fal.ai/docs/documentation/model-apis/inference/queue, 2026-11-30): a POST to the
+// model's own path puts a request into it, one address tells its status, another its result, a third cancels it. The base
+// address is https://queue.fal.run.
+//
+// fal takes no token of ours and looks nothing up by one, so that a lost submit cannot be found again: there is no
+// provider.Finder here. What has failed in a runner fal itself tries again, up to ten times.
+//
+// A poll stays one call although two addresses have to be asked: COMPLETED stands for failures too, and says nothing of the
+// result. The poll that sees it without an error reports that the job runs on, at fetching percent, and is to be asked again
+// soon; the next one asks for the result. fal has no progress of its own, so that nobody else sets that mark.
+package fal
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"spillway/internal/media"
+	"spillway/internal/provider"
+	"spillway/internal/provider/wire"
+)
+
+const (
+	// maxAnswer is the longest answer that is read, in bytes.
+	maxAnswer = 4 << 20
+	// fetching is the progress of a job that is done and whose result has not been asked for.
+	fetching = 99
+	// soon is when to ask for the result: fal keeps a larger one for six minutes only
+	// (https://fal.ai/docs/inference-api/queue/result, 2026-11-30).
+	soon = time.Second
+)
+
+// Studio is the adapter. Its field must be set before use and not changed afterwards.
+type Studio struct {
+	Desk wire.Desk
+}
+
+var _ provider.Studio = (*Studio)(nil)
+
+// Submit puts a request into the queue. The handle is where it is asked for.
+func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
+	order, failure := s.Desk.Order(t)
+	if failure != nil {
+		return provider.Submission{}, failure
+	}
+	body, refused := encode(&order, string(t.Channel.Model))
+	if refused != nil {
+		return provider.Submission{}, s.Desk.Refuse(t, refused.param, refused.why)
+	}
+	x, failure := s.Desk.Submit(ctx, t, wire.Method{Path: "/" + string(t.Channel.Model)}, headers(t), body)
+	if failure != nil {
+		return provider.Submission{}, failure
+	}
+	defer x.Body.Close()
+	text, failure := s.Desk.Text(t, x, maxAnswer)
+	if failure != nil {
+		failure.Ambiguous = true
+		return provider.Submission{}, failure
+	}
+	h, err := accepted(text, t.Channel)
+	if err != nil {
+		return provider.Submission{}, s.Desk.Unclear(t, x, err)
+	}
+	return provider.Submission{Upstream: h.String(), Hint: x.Hint(time.Now()), RequestID: x.RequestID()}, nil
+}
+
+// Poll asks for the status, or for the result once the status is known.
+func (s *Studio) Poll(ctx context.Context, t provider.Task) (provider.Status, error) {
+	h, err := handleOf(t.Job.Upstream)
+	if err != nil {
+		return provider.Status{}, s.Desk.Refuse(t, "upstream", err.Error())
+	}
+	if t.Job.Progress >= fetching {
+		return s.result(ctx, t, h)
+	}
+	x, failure := s.Desk.Ask(ctx, t, http.MethodGet, wire.Method{Path: h.Status, Query: map[string]string{"logs": "0"}}, headers(t))
+	if failure != nil {
+		if status, ok := wire.Verdict(failure); ok {
+			return status, nil
+		}
+		return provider.Status{}, failure
+	}
+	defer x.Body.Close()
+	text, failure := s.Desk.Text(t, x, maxAnswer)
+	if failure != nil {
+		return provider.Status{}, failure
+	}
+	status, err := decode(text)
+	if err != nil {
+		return provider.Status{}, s.Desk.Unusable(t, x, err)
+	}
+	if status.Hint == 0 {
+		status.Hint = x.Hint(time.Now())
+	}
+	return status, nil
+}
+
+// result asks for what a job has made. fal answers with what its model answered, whatever its status.
+func (s *Studio) result(ctx context.Context, t provider.Task, h handle) (provider.Status, error) {
+	x, failure := s.Desk.Ask(ctx, t, http.MethodGet, wire.Method{Path: h.Response}, headers(t))
+	if failure != nil {
+		if status, ok := verdict(failure); ok {
+			return status, nil
+		}
+		return provider.Status{}, failure
+	}
+	defer x.Body.Close()
+	text, failure := s.Desk.Text(t, x, maxAnswer)
+	if failure != nil {
+		return provider.Status{}, failure
+	}
+	status, err := decodeResult(t.Job.Kind, text)
+	if err != nil {
+		return provider.Status{}, s.Desk.Unusable(t, x, err)
+	}
+	return status, nil
+}
+
+// Cancel asks to take a request out of the queue, or its runner to stop. Only the first is confirmed by the answer; the
+// second is told by a later poll.
+func (s *Studio) Cancel(ctx context.Context, t provider.Task) (confirmed bool, err error) {
+	h, err := handleOf(t.Job.Upstream)
+	if err != nil {
+		return false, s.Desk.Refuse(t, "upstream", err.Error())
+	}
+	x, failure := s.Desk.Ask(ctx, t, http.MethodPut, wire.Method{Path: h.Cancel}, headers(t))
+	if failure != nil {
+		if failure.Status == http.StatusBadRequest || failure.Status == http.StatusNotFound {
+			return false, nil // ALREADY_COMPLETED, NOT_FOUND: there is nothing to stop
+		}
+		return false, failure
+	}
+	defer x.Body.Close()
+	text, failure := s.Desk.Text(t, x, maxAnswer)
+	if failure != nil {
+		return false, failure
+	}
+	return x.StatusCode == http.StatusOK && cancelled(text), nil
+}
+
+func headers(t provider.Task) http.Header {
+	h := wire.Header(t, "application/json")
+	h.Set("Authorization", "Key "+t.Credential.Secret.Reveal())
+	return h
+}
+
+// running is a job that goes on.
+func running(strange string) provider.Status {
+	return provider.Status{State: media.Running, Strange: strange}
+}

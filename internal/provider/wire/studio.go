@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"spillway/internal/fault"
+	"spillway/internal/media"
+	"spillway/internal/provider"
+)
+
+// Desk is what the adapters of media jobs share: calls about a task, each of which makes one physical call and gives a
+// classified failure for all but a 2xx.
+type Desk struct {
+	Wire   *Client
+	Policy *fault.Policy
+}
+
+// errTooLong is the cause of an answer that is not read to its end.
+var errTooLong = errors.New("the answer is too long")
+
+// callOf is a task in the shape that all adapters' calls have.
+func callOf(t provider.Task) provider.Call {
+	return provider.Call{Channel: t.Channel, Credential: t.Credential, Policy: t.Policy}
+}
+
+// Fail classifies what an adapter saw of a call about a task.
+func (d *Desk) Fail(t provider.Task, o fault.Observation) *fault.Failure {
+	return Fail(callOf(t), d.Policy, o)
+}
+
+// Refuse is the failure of an order that the provider has no words for. Nothing was sent.
+func (d *Desk) Refuse(t provider.Task, param, why string) *fault.Failure {
+	return d.Fail(t, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: param, Message: why, Cause: errors.New(param + ": " + why)})
+}
+
+// Order reads the task's order.
+func (d *Desk) Order(t provider.Task) (media.Order, *fault.Failure) {
+	o, refused := media.ReadOrder(t.Job.Kind, t.Job.Request)
+	if refused != nil {
+		return o, d.Refuse(t, refused.Param, refused.Message)
+	}
+	return o, nil
+}
+
+// Header begins the headers of a call with those that the configuration has for the provider, and what each call sends.
+func Header(t provider.Task, accept string) http.Header {
+	h := make(http.Header, 8)
+	for name, value := range t.Channel.Provider.Headers {
+		h.Set(name, value)
+	}
+	Finish(h, callOf(t))
+	h.Set("Accept", accept)
+	return h
+}
+
+// Submit sends an order. A failure that leaves open whether the provider has accepted it is Ambiguous.
+func (d *Desk) Submit(ctx context.Context, t provider.Task, m Method, h http.Header, body []byte) (*Exchange, *fault.Failure) {
+	x, f := d.Wire.send(ctx, http.MethodPost, callOf(t), d.Policy, m, h, body)
+	if f != nil {
+		f.Ambiguous = !refused(f)
+	}
+	return x, f
+}
+
+// refused reports whether an order was surely not accepted: no byte was sent, or the provider itself answers that it will
+// not (contract.md §8). What a proxy answers without an error body, a time-out, a conflict and any 5xx say nothing of what the
+// provider has done.
+func refused(f *fault.Failure) bool {
+	switch {
+	case f.Local != "":
+		return !f.Sent
+	case f.Status == http.StatusRequestTimeout, f.Status == http.StatusConflict, f.Class == fault.Timeout:
+		return false
+	default:
+		return f.Status/100 == 4 && f.Parsed
+	}
+}
+
+// Unclear is the failure of a submit whose answer is a 2xx that says nothing of the job: the provider may be at work.
+func (d *Desk) Unclear(t provider.Task, x *Exchange, cause error) *fault.Failure {
+	f := d.Unusable(t, x, cause)
+	f.Ambiguous = true
+	return f
+}
+
+// Unusable is the failure of a call about a job whose answer is a 2xx that says nothing of it.
+func (d *Desk) Unusable(t provider.Task, x *Exchange, cause error) *fault.Failure {
+	o := x.Answered()
+	o.Local, o.Cause = fault.NoAnswer, cause
+	return d.Fail(t, o)
+}
+
+// Ask makes a call about a job that the provider has.
+func (d *Desk) Ask(ctx context.Context, t provider.Task, verb string, m Method, h http.Header) (*Exchange, *fault.Failure) {
+	return d.Wire.send(ctx, verb, callOf(t), d.Policy, m, h, nil)
+}
+
+// Text reads a whole answer of at most so many bytes.
+func (d *Desk) Text(t provider.Task, x *Exchange, most int64) (string, *fault.Failure) {
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(x.Body, most+1))
+	switch {
+	case err != nil:
+		return "", d.Fail(t, x.Broken(err, fault.PhaseHeaders))
+	case n > most:
+		return "", d.Unusable(t, x, errTooLong)
+	default:
+		return b.String(), nil
+	}
+}
+
+// Hint is when the provider wants to be asked again, as an answer that is no error says it; 0: it does not.
+func (x *Exchange) Hint(now time.Time) time.Duration {
+	if h := fault.HintFrom(x.Header.Get, fault.Envelope{}, now); h.Known && !h.Excessive {
+		return h.Wait
+	}
+	return 0
+}
+
+// Verdict is what a refused question says of the job itself; ok is false where it says nothing of it and the question is to
+// be asked again. A job that was there and is not any more is over, and so is one whose content the provider refuses.
+func Verdict(f *fault.Failure) (s provider.Status, ok bool) {
+	switch {
+	case f.Status == http.StatusNotFound, f.Status == http.StatusGone:
+		return provider.Status{State: media.Expired, Error: media.Error{Code: media.Gone, Message: "the provider does not know the job any more", Class: string(fault.GenerationFailed)}}, true
+	case f.Class == fault.ContentPolicy:
+		return Failed(media.ContentFilter, fault.ContentPolicy), true
+	default:
+		return provider.Status{}, false
+	}
+}
+
+// Failed is the status of a job that the provider has given up, in words of ours: its own never reach a client.
+func Failed(code string, class fault.Class) provider.Status {
+	return provider.Status{State: media.Failed, Error: media.Error{Code: code, Message: sentences[code], Class: string(class)}}
+}
+
+// Empty is the status of a job that is done and has nothing to show.
+func Empty() provider.Status { return Failed(media.NoArtifact, fault.GenerationFailed) }
+
+var sentences = map[string]string{
+	media.ContentFilter:           "the provider refused the content",
+	media.InvalidInput:            "the provider cannot make what was asked for",
+	media.NoArtifact:              "the provider says that it is done and has nothing to show",
+	string(fault.ProviderTimeout): "the provider did not finish in its own time",
+	string(fault.ProviderError):   "the provider failed",
+}
+
+// Body is the body of an answer that is the work itself. An error while it is read is a *fault.Failure, and closing it
+// releases the connection.
+func (d *Desk) Body(t provider.Task, x *Exchange) io.ReadCloser { return &body{d, t, x} }
+
+type body struct {
+	desk *Desk
+	task provider.Task
+	x    *Exchange
+}
+
+// Read reads of the work. io.EOF is its end, as the answer itself counts it.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.x.Body.Read(p)
+	if err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return n, err //nolint:wrapcheck // io.EOF goes as it is
+	}
+	return n, b.desk.Fail(b.task, b.x.Broken(err, fault.PhasePostContent))
+}
+
+// Close releases the connection.
+func (b *body) Close() error { return b.x.Body.Close() } //nolint:wrapcheck // nothing is to be said about it
