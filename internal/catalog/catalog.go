@@ -86,6 +86,11 @@ type Feature string
 
 // The features. A channel lists those that it lacks under `cannot`.
 const (
+	// Chat, Videos and Music are what a request is for at all: a conversation, or a job.
+	Chat   Feature = "chat"
+	Videos Feature = "videos"
+	Music  Feature = "music"
+
 	// Tools: functions that may be called, or calls in the history. ForcedTool: one of them must be called.
 	Tools      Feature = "tools"
 	ForcedTool Feature = "forced_tool"
@@ -130,7 +135,7 @@ const (
 	Streaming Feature = "stream"
 )
 
-var everyFeature = map[Feature]bool{Tools: true, ForcedTool: true, AllowedTools: true, CustomTools: true, ToolsNoneWithHistory: true, Functions: true,
+var everyFeature = map[Feature]bool{Chat: true, Videos: true, Music: true, Tools: true, ForcedTool: true, AllowedTools: true, CustomTools: true, ToolsNoneWithHistory: true, Functions: true,
 	WebSearch: true, Images: true, RemoteImages: true, Audio: true, AudioOut: true, Files: true, FileIDs: true, RemoteFiles: true, PlainHTTP: true,
 	JSONSchema: true, JSONObject: true, SchemaWithTools: true, Choices: true, LogProbs: true, ReasonedLogProbs: true, LogitBias: true, Penalties: true, Stop: true,
 	BlankStop: true, Prefill: true, Streaming: true}

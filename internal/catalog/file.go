@@ -35,7 +35,7 @@ type file struct {
 
 type fileProvider struct {
 	Name    string            `json:"name" required:"" max:"64" form:"name" doc:"What clients see in X-LLM-Provider."`
-	Kind    string            `json:"kind" required:"" oneof:"anthropic gemini openai" doc:"The API that the provider speaks."`
+	Kind    string            `json:"kind" required:"" oneof:"anthropic elevenlabs fal gemini openai veo" doc:"The API that the provider speaks. elevenlabs, fal and veo make videos and music, as jobs; the others chat."`
 	Vendor  vendor            `json:"vendor" doc:"Whose error codes, headers and words for parameters these are: azure also sends the key as api-key. Default: by the host of base_url, else generic, which gets everything as the client wrote it."`
 	BaseURL string            `json:"base_url" required:"" max:"2048" doc:"The address up to and including the version, or env:NAME. While the variable is not set, the provider is out of use."`
 	Prices  string            `json:"prices" max:"64" doc:"Whose prices apply. Default: the vendor's; for a generic one none, and its costs are unknown."`

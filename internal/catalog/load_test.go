@@ -49,7 +49,7 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_provider_unnamed":           "providers[0].name: is required",
 		"busted_provider_slash":             "providers[1].name: a name has no slash",
 		"busted_provider_twice":             `providers[1].name: "openai" stands twice`,
-		"busted_provider_kind":              `providers[0].kind: "opena" is not one of: anthropic, gemini, openai (did you mean "openai"?)`,
+		"busted_provider_kind":              `providers[0].kind: "opena" is not one of: anthropic, elevenlabs, fal, gemini, openai, veo (did you mean "openai"?)`,
 		"busted_provider_vendor":            `providers[0].vendor: "opnai" is not one of`,
 		"busted_provider_no_address":        "providers[0].base_url: is required",
 		"busted_provider_address":           "providers[0].base_url: is no http or https address",

@@ -20,7 +20,7 @@ type table struct {
 
 // An apiRow says what an API has no words for.
 type apiRow struct {
-	API    string    `json:"api" required:"" oneof:"anthropic gemini openai responses"`
+	API    string    `json:"api" required:"" oneof:"anthropic elevenlabs fal gemini openai responses veo"`
 	Cannot []Feature `json:"cannot" required:"" many:"50"`
 	Source string    `json:"source" required:"" max:"1000"`
 	Date   string    `json:"date" required:"" form:"date"`
@@ -38,7 +38,7 @@ type vendorRow struct {
 // A modelRow says what a model can do. Members that are left out say nothing.
 type modelRow struct {
 	// Kinds and Vendors are whose models; empty: anybody's.
-	Kinds   []string `json:"kinds" many:"3" oneof:"anthropic gemini openai"`
+	Kinds   []string `json:"kinds" many:"10" oneof:"anthropic elevenlabs fal gemini openai veo"`
 	Vendors []vendor `json:"vendors" many:"20"`
 	// Models are patterns of their ids, in which * stands for any text.
 	Models    []string  `json:"models" required:"" many:"50"`

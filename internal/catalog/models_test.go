@@ -187,3 +187,24 @@ func TestEffort(t *testing.T) {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, c.can.Effort(c.asked)) })
 	}
 }
+
+// TestWhatAKindIsFor: a request for one thing passes the channels by that make another.
+func TestWhatAKindIsFor(t *testing.T) {
+	for _, c := range []struct {
+		kind, model         string
+		chat, videos, music bool
+	}{
+		{"openai", "gpt-6.1", true, false, false},
+		{"anthropic", "claude-opus-5-5", true, false, false},
+		{"gemini", "gemini-3.1-flash", true, false, false},
+		{"veo", "veo-3.1-generate-preview", false, true, false},
+		{"fal", "fal-ai/veo3.1", false, true, false},
+		{"fal", "elevenlabs/music/v2", false, false, true},
+		{"elevenlabs", "music_v2", false, false, true},
+	} {
+		t.Run(c.kind+" "+c.model, func(t *testing.T) {
+			can := catalog.CapabilitiesOf(c.kind, c.kind, chat.RoutedModel(c.model))
+			assert.Equal(t, []bool{c.chat, c.videos, c.music}, []bool{!can.Lacks(catalog.Chat), !can.Lacks(catalog.Videos), !can.Lacks(catalog.Music)})
+		})
+	}
+}

@@ -264,8 +264,8 @@ func (env *Envelope) readOpenRouter(metadata, availability gjson.Result) {
 	env.said.headers = lowerCased(env.said.headers, metadata.Get("headers"))
 }
 
-// envelopeOfDetail reads a "detail": a text, an object with a status that is a word (ElevenLabs), or FastAPI's list of
-// what is wrong with the fields.
+// envelopeOfDetail reads a "detail": a text, ElevenLabs' object with a code, which an older one calls its status, or FastAPI's
+// list of what is wrong with the fields.
 func envelopeOfDetail(root, detail gjson.Result) (Envelope, bool) {
 	env := Envelope{Type: word(root.Get("error_type")), Status: httpStatus(int(root.Get("status").Int()))}
 	switch {
@@ -281,7 +281,8 @@ func envelopeOfDetail(root, detail gjson.Result) (Envelope, bool) {
 		env.Param = location(first.Get("loc"))
 		env.Message = plain(strings.TrimPrefix(env.Param+": ", ": ") + first.Get("msg").String())
 	case detail.IsObject():
-		env.Code = word(detail.Get("status"))
+		env.Type, env.Code = cmp.Or(env.Type, word(detail.Get("type"))), cmp.Or(word(detail.Get("code")), word(detail.Get("status")))
+		env.Param, env.RequestID = word(detail.Get("param")), word(detail.Get("request_id"))
 		env.Message = plain(detail.Get("message").String())
 	default:
 		return Envelope{}, false

@@ -2,7 +2,7 @@
 
 package fault
 
-var table = policyFile{Version: "2026-11-30.3", Classes: []classRow{
+var table = policyFile{Version: "2026-11-30.4", Classes: []classRow{
 	{Class: "rate_limited", Action: "retry", Weight: 0.5, Code: "provider_rate_limited", Hold: "throttle", Retryable: true, Remedy: "the credential is at its limit: raise it at the provider, add a credential, or lower the route's share"},
 	{Class: "overloaded", Action: "retry", Weight: 1, Code: "provider_unavailable", Retryable: true, Remedy: "the provider has no capacity: nothing to do but to have a fallback"},
 	{Class: "server_error", Action: "retry", Weight: 1, Code: "provider_unavailable", Retryable: true, Remedy: "the provider failed: see its status page"},
@@ -48,6 +48,15 @@ var table = policyFile{Version: "2026-11-30.3", Classes: []classRow{
 	{Provider: "bedrock", Type: []string{"ModelErrorException", "ModelStreamErrorException", "modelStreamErrorException", "InternalServerException", "internalServerException", "ServiceUnavailableException", "serviceUnavailableException"}, Class: "server_error", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},
 	{Provider: "bedrock", Type: []string{"ValidationException", "validationException"}, Class: "invalid_request", Source: "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html", Date: "2026-11-30"},
 	{Provider: "deepseek", Status: []int{402}, Code: []string{"invalid_request_error"}, Class: "quota", Source: "its code names the caller: https://api-docs.deepseek.com/quick_start/error_codes", Date: "2026-11-30"},
+	{Provider: "elevenlabs", Code: []string{"quota_exceeded"}, Class: "quota", Source: "a 401 or 400 for the money and not for the key: reference/providers.md §1.11; https://help.elevenlabs.io/hc/en-us/articles/19572237925521", Date: "2026-11-30"},
+	{Provider: "elevenlabs", Code: []string{"bad_prompt", "bad_composition_plan"}, Class: "content_policy", Source: "it names a work or an artist under copyright, and comes with a suggestion: https://elevenlabs.io/docs/cookbooks/music/quickstart", Date: "2026-11-30"},
+	{Provider: "elevenlabs", Code: []string{"rate_limit_exceeded", "concurrent_limit_exceeded", "too_many_concurrent_requests"}, Class: "rate_limited", Source: "https://elevenlabs.io/docs/eleven-api/resources/errors", Date: "2026-11-30"},
+	{Provider: "elevenlabs", Code: []string{"system_busy"}, Class: "overloaded", Source: "a 429 for its load and not for ours: reference/providers.md §1.11", Date: "2026-11-30"},
+	{Provider: "elevenlabs", Code: []string{"max_character_limit_exceeded"}, Class: "context_length", Source: "https://help.elevenlabs.io/hc/en-us/articles/19572237925521", Date: "2026-11-30"},
+	{Provider: "fal", Type: []string{"no_media_generated"}, Class: "generation_failed", Source: "https://fal.ai/docs/documentation/model-apis/errors", Date: "2026-11-30"},
+	{Provider: "fal", Type: []string{"request_timeout", "startup_timeout", "generation_timeout"}, Class: "timeout", Source: "https://fal.ai/docs/documentation/model-apis/request-errors", Date: "2026-11-30"},
+	{Provider: "fal", Type: []string{"runner_scheduling_failure"}, Class: "overloaded", Source: "https://fal.ai/docs/documentation/model-apis/request-errors", Date: "2026-11-30"},
+	{Provider: "fal", Type: []string{"client_disconnected", "client_cancelled"}, Class: "server_error", Source: "499, and not by us: https://fal.ai/docs/documentation/model-apis/request-errors", Date: "2026-11-30"},
 	{Provider: "gemini", Contains: "PerDay", Class: "quota", Source: "https://github.com/googleapis/python-genai/issues/1875", Date: "2026-11-30"},
 	{Provider: "gemini", Detail: []string{"quotaValue:0"}, Class: "quota", Source: "a model that is not on the plan: https://github.com/continuedev/continue/issues/10062", Date: "2026-11-30"},
 	{Provider: "gemini", Code: []string{"quota_exceeded", "payment_required"}, Class: "quota", Source: "https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
@@ -101,6 +110,7 @@ var table = policyFile{Version: "2026-11-30.3", Classes: []classRow{
 	{Provider: "anthropic", Type: []string{"invalid_request_error"}, Within: "invalid_request", Class: "context_length", Sentence: "^prompt is too long\\b", Source: "https://github.com/BrokkAi/brokk-app/issues/540", Date: "2026-11-30"},
 	{Provider: "anthropic", Type: []string{"invalid_request_error"}, Within: "invalid_request", Class: "context_length", Sentence: "^input length and `max_tokens` exceed context limit: \\d+", Source: "https://github.com/continuedev/continue/issues/6080", Date: "2026-11-30"},
 	{Provider: "anthropic", Type: []string{"invalid_request_error"}, Within: "invalid_request", Class: "content_policy", Sentence: "^Output blocked by content filtering policy", Source: "no code tells it apart: https://docs.claude.com/en/api/errors", Date: "2026-11-30"},
+	{Provider: "fal", Within: "auth", Class: "quota", Sentence: "^User is locked\\. Reason: (?:Exhausted balance|TOP_UP)", Source: "https://wavespeed.ai/blog/ai-guides/fal-ai-user-is-locked-admin-lock-fix/", Date: "2026-11-30"},
 	{Provider: "gemini", Within: "invalid_request", Class: "context_length", Sentence: "^The input token count \\(?\\d+\\)? exceeds the maximum number of tokens allowed", Source: "https://ai.google.dev/gemini-api/docs/troubleshooting", Date: "2026-11-30"},
 	{Provider: "gemini", Within: "rate_limited", Class: "quota", Sentence: "^Your prepayment credits are depleted", Source: "a 429 until 2026, a 402 since: https://ai.google.dev/gemini-api/docs/billing", Date: "2026-11-30"},
 	{Provider: "gemini", Type: []string{"RESOURCE_EXHAUSTED"}, Within: "rate_limited", Class: "quota", Sentence: "^You exceeded your current quota\\b.*\\* Quota exceeded for metric: \\S+, limit: 0(?:,|\\s|$)", Source: "a model that is not on the plan, where no detail says so: https://github.com/continuedev/continue/issues/10062", Date: "2026-11-30"},

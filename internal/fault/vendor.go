@@ -28,6 +28,8 @@ var vendors = []vendor{
 		ids: []string{"Apim-Request-Id", "X-Ms-Request-Id"}},
 	{name: "bedrock", hosts: []string{"bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"}, ids: []string{"X-Amzn-Requestid"}},
 	{name: "deepseek", hosts: []string{"api.deepseek.com"}, ids: []string{"X-Ds-Trace-Id"}, idInBody: true},
+	{name: "elevenlabs", hosts: []string{"api.elevenlabs.io", "api.*.elevenlabs.io", "api.*.residency.elevenlabs.io"}, ids: []string{"Request-Id"}},
+	{name: "fal", hosts: []string{"queue.fal.run", "fal.run"}, ids: []string{"X-Fal-Request-Id"}},
 	{name: "gemini", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "*-aiplatform.googleapis.com"}},
 	{name: Generic},
 	{name: "groq", hosts: []string{"api.groq.com"}},

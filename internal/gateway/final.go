@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,6 +147,9 @@ func noCandidate(p *route.Plan) *fault.Error {
 			param = cmp.Or(param, of)
 			lacks = append(lacks, string(c.Reason))
 		}
+	}
+	if len(lacks) > 0 && !slices.ContainsFunc(p.Considered, func(c route.Considered) bool { return c.Reason != route.NoChat }) {
+		return &fault.Error{Code: fault.UnsupportedModelAPI, Param: param, Message: "no candidate of this model chats: it makes videos or music, as jobs"}
 	}
 	if len(lacks) > 0 && len(lacks) == len(p.Considered) {
 		return &fault.Error{Code: fault.UnsupportedModelInput, Param: param,

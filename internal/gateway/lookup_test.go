@@ -48,7 +48,7 @@ func TestWhatIsKnownOfAModelIsSaid(t *testing.T) {
 		custom := row{more: `,"tools":[{"type":"custom","custom":{"name":"f"}}]`}.body()
 		o := w.do(t, request{path: "/v1/route/explain", body: custom})
 		require.Equal(t, 200, o.status, o.body)
-		assert.JSONEq(t, `["tools","custom_tools"]`, gjson.Get(o.body, "needs").Raw)
+		assert.JSONEq(t, `["chat","tools","custom_tools"]`, gjson.Get(o.body, "needs").Raw)
 		assert.JSONEq(t, `["no_custom_tools","ok"]`, gjson.Get(o.body, "considered.#.reason").Raw, "its operator says what b cannot do, and this is not among it")
 
 		o = w.do(t, request{method: "GET", path: "/v1/models"})
@@ -56,9 +56,25 @@ func TestWhatIsKnownOfAModelIsSaid(t *testing.T) {
 			return gjson.Get(o.body, `data.#(id=="`+id+`").capabilities.`+member).Raw
 		}
 		assert.Contains(t, of("a-1", "cannot"), `"custom_tools"`, "what the table knows")
-		assert.JSONEq(t, `["images"]`, of("b-9", "cannot"), "what the operator declares, and nothing that the gateway makes up for")
+		assert.JSONEq(t, `["images","music","videos"]`, of("b-9", "cannot"), "what the operator declares and the API has no words for, and nothing that the gateway makes up for")
 		assert.Equal(t, "1000", of("b-9", "context"))
-		assert.JSONEq(t, `[]`, of("fast", "cannot"), "a route can what one of its models can")
+		assert.JSONEq(t, `["music","videos"]`, of("fast", "cannot"), "a route can what one of its models can")
 		assert.Empty(t, w.calls())
+	})
+}
+
+// TestAModelThatDoesNotChat: one that makes videos or music is there, and not for this.
+func TestAModelThatDoesNotChat(t *testing.T) {
+	inBubble(t, settings{a: `"cannot": ["chat"]`}, func(t *testing.T, w *world) {
+		o := w.do(t, request{body: asks("alone", false)})
+		assert.Equal(t, 400, o.status, o.body)
+		assert.Equal(t, "unsupported_model_api", gjson.Get(o.body, "error.code").Str)
+		assert.Equal(t, "model", gjson.Get(o.body, "error.param").Str)
+
+		w.provider.Script("b-9", beta.says("x"))
+		o = w.do(t, request{body: asks("fast", false)})
+		assert.Equal(t, 200, o.status, o.body)
+		assert.Equal(t, "a:no_chat;b:ok", o.header.Get("X-LLM-Routing-Reason"))
+		assert.Len(t, w.calls(), 1)
 	})
 }

@@ -38,6 +38,7 @@ func (n *Needs) In(region string) {
 // NeedsOf reads a request's needs.
 func NeedsOf(r *chat.Request) Needs {
 	n := Needs{Output: r.MaxTokens, Input: inputOf(r), request: r, params: map[catalog.Feature]string{}}
+	n.add(catalog.Chat, "model", true)
 	for _, read := range []func(*Needs, *chat.Request){toolNeeds, contentNeeds, formatNeeds, samplingNeeds} {
 		read(&n, r)
 	}

@@ -33,6 +33,9 @@ const (
 // missing stands before the name of a feature that a channel lacks.
 const missing = "no_"
 
+// NoChat is the reason of a channel that makes videos or music.
+const NoChat = missing + Reason(catalog.Chat)
+
 // Candidate is one channel with one credential, in the order of trying.
 type Candidate struct {
 	Channel    *catalog.Channel
