@@ -1,4 +1,5 @@
-// Package provider_test holds what a provider must have besides its code: CONTRIBUTING.md walks through it.
+// Package provider_test holds what a provider must have besides its code: CONTRIBUTING.md walks through it. Those that chat have
+// one list, those that make videos and music, the studios, another.
 package provider_test
 
 import (
@@ -26,7 +27,7 @@ const (
 func TestAProviderHasAllThatItNeeds(t *testing.T) {
 	repository := os.DirFS("../..")
 	kinds := kindsOf(repository)
-	require.Subset(t, kinds, []string{"anthropic", "gemini", "openai"}, "the kinds have been found")
+	require.Subset(t, kinds, []string{"anthropic", "elevenlabs", "fal", "gemini", "openai", "veo"}, "the kinds have been found")
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			for _, lack := range lacking(repository, kind) {
@@ -66,6 +67,9 @@ func text(repository fs.FS, name string) string {
 
 // lacking lists what a kind lacks, in words that say where it is to be put.
 func lacking(repository fs.FS, kind string) (lacks []string) {
+	if s, ok := studios[kind]; ok {
+		return studioLacks(repository, kind, s)
+	}
 	need := func(ok bool, lack string) {
 		if !ok {
 			lacks = append(lacks, lack)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -67,7 +68,7 @@ func accepted(text string, ch *catalog.Channel) (handle, error) {
 // pathOf is the path of an address below that of the provider; empty: it has none that can be asked for.
 func pathOf(address gjson.Result, p *catalog.Provider) string {
 	u, err := url.Parse(address.Str)
-	if err != nil || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "..") {
+	if err != nil || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "..") || !utf8.ValidString(u.Path) {
 		return ""
 	}
 	if base, err := url.Parse(p.BaseURL); err == nil {
