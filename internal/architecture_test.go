@@ -55,7 +55,7 @@ var layers = map[string]layer{
 	"internal/provider": seam, "internal/provider/*": adapter,
 	"internal/dynamo": adapter, "internal/sqsqueue": adapter, "internal/s3store": adapter, "internal/secret": adapter, "internal/fetch": adapter,
 
-	"internal/gateway": gateway,
+	"internal/gateway": gateway, "internal/jobs": gateway,
 	"internal/dialect": front, "internal/edge": front,
 	"functions/*": function,
 

@@ -22,8 +22,8 @@ type Querier interface {
 }
 
 // Jobs is a media.Store in a table with the string key "id" and three indexes: "by-organization" (organization, created_at),
-// "by-status" (status, updated_at), which is for people, and "due" (due, look_at), which holds open jobs only, since only
-// they have the attribute "due".
+// "by-status" (status, updated_at), which is for people, and "due" (due, look_at), which holds only the jobs that
+// somebody has yet to look at, since only they have the attribute "due".
 //
 // The table tells each job's story in the console: status, provider, progress, polls, last error and ISO times are
 // attributes of their own. What only code reads stands in "detail" as JSON.
@@ -137,6 +137,8 @@ type jobDetail struct {
 	Fingerprint string        `json:"fingerprint,omitempty"`
 	Callback    string        `json:"callback,omitempty"`
 	EventID     string        `json:"event_id,omitempty"`
+	Tells       int           `json:"tells,omitempty"`
+	TellAt      time.Time     `json:"tell_at,omitzero"`
 	Channel     string        `json:"channel,omitempty"`
 	Credential  string        `json:"credential,omitempty"`
 	Owner       string        `json:"owner,omitempty"`
@@ -155,7 +157,7 @@ type jobDetail struct {
 
 // writtenJob is a job as an item.
 func writtenJob(j media.Job) (item, error) {
-	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Channel: j.Channel, Credential: j.Credential,
+	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Channel: j.Channel, Credential: j.Credential,
 		Owner: j.Owner, LeaseUntil: j.LeaseUntil, Upstream: j.Upstream, Seq: j.Seq, NextPollAt: j.NextPollAt, CancelAsked: j.CancelAsked, CreatedAt: j.CreatedAt,
 		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result})
 	if err != nil {
@@ -199,7 +201,7 @@ func readJob(it item) (media.Job, error) {
 	}
 	return media.Job{ID: v.text("job"), Organization: v.text("organization"), Kind: media.Kind(v.text("kind")), State: state, Version: uint64(count("version")), //nolint:gosec // a count of changes
 		Model: v.text("model"), Channel: d.Channel, Provider: v.text("provider"), Credential: d.Credential, Request: v.binary("request"), Key: d.Key,
-		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
+		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
 		Refusals: count("refusals"), Upstream: d.Upstream, Seq: d.Seq, PollFailures: count("poll_failures"), NextPollAt: d.NextPollAt, Progress: count("progress"),
 		Strange: v.text("unknown_status"), CancelAsked: d.CancelAsked, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, FinishedAt: d.FinishedAt, Deadline: d.Deadline,
 		Error: d.Error, Result: d.Result}, nil

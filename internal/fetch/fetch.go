@@ -1,5 +1,5 @@
 // Package fetch reads the images and files that a request names by address, for candidates whose provider does not read
-// them itself. The address is the caller's, so it is not trusted: what it leads to must be a host of the public internet,
+// them itself; it opens the finished works of media jobs, and tells their ends to callbacks. The address is the caller's, so it is not trusted: what it leads to must be a host of the public internet,
 // looked up once and judged where the connection is made, at every redirect again; nothing of ours or of the caller's is
 // sent along; and what comes back is bounded in size, time and kind.
 //
@@ -68,6 +68,9 @@ type Client struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS configures secure connections; nil: the defaults.
 	TLS *tls.Config
+	// Known reports, for Work alone, whether an operator has vouched for a host and port, as by naming it in a provider's base
+	// URL: it may be inside, and speak without TLS. nil: none is known.
+	Known func(hostPort string) bool
 }
 
 // Fetch reads what stands at an address, as the content of a part of the kind. The error is a Refusal, unless the context

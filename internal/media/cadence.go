@@ -23,6 +23,19 @@ func PollIn(seq uint64, hint time.Duration, random float64) time.Duration {
 	if seq < 5 { // 2 s << 5 is past the slowest already
 		d = min(firstPoll<<seq, slowPoll)
 	}
+	return jittered(d, random)
+}
+
+// tellings are the pauses after a telling that failed, ± 20 % (https://www.standardwebhooks.com asks for hours; a message waits
+// 15 minutes at most, and who was not reached can read the job).
+var tellings = [MaxTells - 1]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 12 * time.Minute, 12 * time.Minute}
+
+// TellIn is when to tell again after telling number n failed. random is in [0, 1).
+func TellIn(n int, random float64) time.Duration {
+	return jittered(tellings[min(max(n, 0), len(tellings)-1)], random)
+}
+
+func jittered(d time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (1 - pollJitter + 2*pollJitter*random))
 }
 
@@ -41,12 +54,17 @@ const (
 	Unlease Task = "unlease"
 	// Reconcile: it is uncertain, and the provider can be asked.
 	Reconcile Task = "reconcile"
+	// Tell: it is over, and the message that tells its callback was lost.
+	Tell Task = "tell"
 )
 
 // Sweep says what a job needs from the sweeper now.
 func (j Job) Sweep(now time.Time) Task {
 	switch {
 	case j.State.Terminal():
+		if !j.TellAt.IsZero() && now.Sub(j.TellAt) > Overdue {
+			return Tell
+		}
 		return Nothing
 	case j.State == Submitting:
 		if now.Before(j.LeaseUntil) {

@@ -61,8 +61,10 @@ const (
 	// MaxPollFailures in a row end a job, and MaxPolls bound it whatever happens.
 	MaxPollFailures = 20
 	MaxPolls        = 200
-	// Overdue is how late a poll may be before the sweeper sends its message again.
+	// Overdue is how late a poll, or a telling, may be before the sweeper sends its message again.
 	Overdue = 2 * time.Minute
+	// MaxTells bounds how often the end of a job is told to a callback that does not take it.
+	MaxTells = 8
 )
 
 // Kind is what a job makes.
@@ -92,6 +94,10 @@ type Job struct {
 	// Callback is where the terminal state is told; empty: nowhere. EventID is the id of that event, made with the job,
 	// so that it is the same however often it is sent.
 	Callback, EventID string
+	// Tells counts the tellings so far, and TellAt is when the next one is due; zero: none is. The job itself is the outbox
+	// of its event: a message that is lost is sent again for as long as TellAt stands.
+	Tells  int
+	TellAt time.Time
 
 	// Owner holds the right to submit until LeaseUntil. It has a meaning only while submitting.
 	Owner      string
@@ -200,6 +206,15 @@ type Ended struct {
 // AskedToCancel: the provider was asked.
 type AskedToCancel struct{}
 
+// Told: the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
+type Told struct{ N int }
+
+// NotTold: the callback did not take it.
+type NotTold struct {
+	N  int
+	In time.Duration
+}
+
 // Next is the job after an event, or ErrNoEdge.
 func (j Job) Next(e Event, now time.Time) (Job, error) {
 	next, err := e.apply(j, now)
@@ -222,6 +237,9 @@ func (j Job) to(s State, now time.Time) (Job, error) {
 	}
 	if s.Terminal() {
 		j.FinishedAt, j.NextPollAt = now, time.Time{}
+		if j.Callback != "" {
+			j.TellAt = now
+		}
 	}
 	return j, nil
 }
@@ -332,5 +350,29 @@ func (AskedToCancel) apply(j Job, _ time.Time) (Job, error) {
 		return j, ErrNoEdge
 	}
 	j.CancelAsked = true
+	return j, nil
+}
+
+// telling reports whether a telling is the one that the job waits for.
+func (j Job) telling(n int) bool { return !j.TellAt.IsZero() && j.Tells == n }
+
+func (e Told) apply(j Job, _ time.Time) (Job, error) {
+	if !j.telling(e.N) {
+		return j, ErrNoEdge
+	}
+	j.Tells++
+	j.TellAt = time.Time{}
+	return j, nil
+}
+
+func (e NotTold) apply(j Job, now time.Time) (Job, error) {
+	if !j.telling(e.N) {
+		return j, ErrNoEdge
+	}
+	if j.Tells++; j.Tells >= MaxTells {
+		j.TellAt = time.Time{}
+		return j, nil
+	}
+	j.TellAt = now.Add(e.In)
 	return j, nil
 }

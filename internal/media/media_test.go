@@ -166,6 +166,52 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+func TestTelling(t *testing.T) {
+	over := func() media.Job {
+		j := queued()
+		j.Callback = "https://example.com/hook"
+		j, err := j.Next(media.Ended{State: media.Cancelled}, start)
+		require.NoError(t, err)
+		return j
+	}
+	t.Run("a job with a callback is told at its end, and again by the sweeper when nobody did", func(t *testing.T) {
+		j := over()
+		assert.Equal(t, media.Nothing, j.Sweep(start.Add(media.Overdue)))
+		assert.Equal(t, media.Tell, j.Sweep(start.Add(media.Overdue+1)))
+		assert.Equal(t, start, j.LookAt())
+		j, err := j.Next(media.Told{N: 0}, start)
+		require.NoError(t, err)
+		assert.True(t, j.LookAt().IsZero())
+		assert.Equal(t, media.Nothing, j.Sweep(start.Add(time.Hour)))
+		_, err = j.Next(media.Told{N: 1}, start)
+		require.ErrorIs(t, err, media.ErrNoEdge)
+	})
+	t.Run("a telling from before changes nothing", func(t *testing.T) {
+		j, err := over().Next(media.NotTold{N: 0, In: time.Minute}, start)
+		require.NoError(t, err)
+		for _, e := range []media.Event{media.NotTold{N: 0}, media.Told{N: 0}} {
+			_, err := j.Next(e, start)
+			require.ErrorIs(t, err, media.ErrNoEdge)
+		}
+		assert.Equal(t, start.Add(time.Minute), j.TellAt)
+	})
+	t.Run("nobody is told for ever", func(t *testing.T) {
+		j := over()
+		for n := range media.MaxTells {
+			assert.False(t, j.TellAt.IsZero(), n)
+			assert.LessOrEqual(t, media.TellIn(n, 0.999), media.MaxDelay, "a message can wait so long")
+			j, _ = j.Next(media.NotTold{N: n, In: media.TellIn(n, 0.5)}, start)
+		}
+		assert.True(t, j.TellAt.IsZero())
+	})
+	t.Run("a job that is not over, or has no callback, is told to nobody", func(t *testing.T) {
+		for _, s := range media.States() {
+			_, err := in(t, s).Next(media.Told{}, start)
+			require.ErrorIs(t, err, media.ErrNoEdge)
+		}
+	})
+}
+
 // TestAJobIsSubmittedOnce: whatever happens in whatever order, as often as it likes, at most one submit is not refused for
 // sure, and a terminal state is final.
 func TestAJobIsSubmittedOnce(t *testing.T) {

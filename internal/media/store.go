@@ -22,8 +22,8 @@ type Store interface {
 	// List returns an organization's jobs, newest first, of one state or, where it is empty, of all; at most limit. It may
 	// be some seconds behind.
 	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
-	// Open returns jobs that are not terminal and that need to be looked at: whose next poll, lease or deadline came before
-	// the time; at most limit, in no order. It may be some seconds behind.
+	// Open returns jobs that need to be looked at: whose next poll, lease, deadline or telling came before the time; at most
+	// limit, in no order. It may be some seconds behind.
 	Open(ctx context.Context, before time.Time, limit int) ([]Job, error)
 }
 
@@ -32,7 +32,7 @@ func (j Job) LookAt() time.Time {
 	at := j.Deadline
 	switch {
 	case j.State.Terminal():
-		return time.Time{}
+		return j.TellAt
 	case j.State == Submitting:
 		return j.LeaseUntil
 	case j.State == Running && j.NextPollAt.Before(at):

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -78,3 +79,11 @@ type Artifact struct {
 	// Size is in bytes; 0: unknown.
 	Size int64
 }
+
+// Why a work at an address was not read. Every other error of reading it may pass.
+var (
+	// ErrGone: the address does not give it out, or no longer.
+	ErrGone = errors.New("the provider no longer gives the work out")
+	// ErrUntrusted: the address, or one that it redirects to, must not be asked.
+	ErrUntrusted = errors.New("the address of the work is not one that may be asked")
+)

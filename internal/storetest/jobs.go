@@ -62,6 +62,8 @@ func Jobs(t *testing.T, s media.Store) {
 			media.PollFailed{Seq: 2, PollIn: 8 * time.Second},
 			media.AskedToCancel{},
 			media.Done{Result: media.Result{Object: "media/x.mp4", ContentType: "video/mp4", Size: 60 << 20, SHA256: "ab"}},
+			media.NotTold{N: 0, In: 5 * time.Second},
+			media.Told{N: 1},
 		} {
 			j = next(t, j, e)
 			assert.Equal(t, &j, get(t, j), "%T", e)
@@ -131,28 +133,34 @@ func Jobs(t *testing.T, s media.Store) {
 		assert.Equal(t, ids[:1], list(media.Cancelled, 10))
 		assert.Equal(t, ids[1:], list(media.Queued, 10))
 	})
-	t.Run("open jobs are found when they are to be looked at, and terminal ones never", func(t *testing.T) {
-		due, later, over := job(), job(), job()
-		for _, j := range []*media.Job{&due, &later, &over} {
+	t.Run("open jobs are found when they are to be looked at, and of terminal ones those that are yet to be told", func(t *testing.T) {
+		due, later, over, untold, told := job(), job(), job(), job(), job()
+		over.Callback = ""
+		for _, j := range []*media.Job{&due, &later, &over, &untold, &told} {
 			require.NoError(t, s.Create(ctx, *j))
 			*j = next(t, *j, media.Claim{Owner: "o1"})
 		}
 		due = next(t, due, media.Accepted{Owner: "o1", Upstream: "a", PollIn: 2 * time.Second})
 		next(t, later, media.Accepted{Owner: "o1", Upstream: "b", PollIn: 20 * time.Minute})
 		next(t, over, media.Ended{State: media.Failed, Owner: "o1"})
+		untold = next(t, untold, media.Ended{State: media.Failed, Owner: "o1"})
+		next(t, next(t, told, media.Ended{State: media.Failed, Owner: "o1"}), media.Told{N: 0})
 		found := func() map[string]bool {
 			all, err := s.Open(ctx, now.Add(3*time.Second), 1000)
 			require.NoError(t, err)
 			ids := map[string]bool{}
 			for _, j := range all {
 				ids[j.ID] = true
-				if j.ID == due.ID {
+				switch j.ID {
+				case due.ID:
 					assert.Equal(t, due, j)
+				case untold.ID:
+					assert.Equal(t, untold, j)
 				}
 			}
 			return ids
 		}
-		eventually(t, func() bool { return found()[due.ID] && !found()[over.ID] })
+		eventually(t, func() bool { f := found(); return f[due.ID] && f[untold.ID] && !f[over.ID] && !f[told.ID] })
 		assert.False(t, found()[later.ID])
 	})
 }
