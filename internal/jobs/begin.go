@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"spillway/internal/media"
+)
+
+// Order is what a client asks for with an Idempotency-Key.
+type Order struct {
+	Organization     string
+	Key, Fingerprint string
+	Kind             media.Kind
+	Model            string
+	Request          []byte
+	// Callback is where the end is told; empty: nowhere.
+	Callback string
+}
+
+// ErrConflict says that the key was used for another request.
+var ErrConflict = errors.New("the key was used for another job")
+
+// Begin makes the job of an order, or returns the one that its key is bound to: then fresh is false. The key makes the job's id, so
+// that the job itself is the record of the key, in one write: there is no moment at which one is there without the
+// other, and the key stays bound for as long as the job is kept. It must be submitted by whoever gets it fresh; if that
+// process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's.
+func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, err error) {
+	j = media.New(idOfKey(o.Organization, o.Key), o.Organization, o.Kind, o.Model, o.Request, "evt_"+e.token(), e.now())
+	j.Key, j.Fingerprint, j.Callback = o.Key, o.Fingerprint, o.Callback
+	failed := e.Jobs.Create(ctx, j)
+	if failed == nil {
+		return j, true, nil
+	}
+	there, err := e.Jobs.Get(ctx, j.Organization, j.ID)
+	switch {
+	case err != nil:
+		return j, false, fmt.Errorf("reading the job: %w", err)
+	case there == nil:
+		return j, false, fmt.Errorf("creating the job: %w", failed)
+	case there.Fingerprint != o.Fingerprint || there.Key != o.Key:
+		return j, false, ErrConflict
+	default:
+		return *there, there.EventID == j.EventID, nil // created after all, when it is ours
+	}
+}
+
+// idOfKey is the id of the job that a key is bound to. Who knows it knows nothing of the key.
+func idOfKey(organization, key string) string {
+	sum := sha256.Sum256([]byte(organization + "\x00" + key))
+	return "job_" + hex.EncodeToString(sum[:16])
+}
+
+// Enqueue has a job submitted by whoever takes the queue's messages: where a provider answers with the work itself, which takes
+// longer than a client waits. A message that is lost is sent again by the sweeper.
+func (e *Engine) Enqueue(ctx context.Context, j media.Job) { e.send(ctx, j, submit, 0) }

@@ -1,0 +1,124 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"spillway/internal/fault"
+	"spillway/internal/media"
+	"spillway/internal/provider"
+)
+
+// sweepers is how many jobs are looked after at a time.
+const sweepers = 8
+
+// Sweep looks after at most limit jobs that nobody else does any more: it sends lost messages again, ends leases and jobs that are past
+// their time, and asks about jobs of which nobody knows. It returns how many it did what for. It may run as often and
+// beside as many others as it likes: what it writes is conditional, and what it sends twice is a duplicate. It stops when less
+// than 5 s are left; the next one goes on.
+func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, error) {
+	if end, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-reserve))
+		defer cancel()
+	}
+	now := e.now()
+	open, err := e.Jobs.Open(ctx, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for jobs: %w", err)
+	}
+	var mu sync.Mutex
+	did := map[media.Task]int{}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, sweepers)
+	for _, j := range open {
+		task := j.Sweep(now)
+		if task == media.Nothing {
+			continue
+		}
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			if e.fence(j.ID, func() error { return e.lookAfter(ctx, j, task) }) {
+				mu.Lock()
+				defer mu.Unlock()
+				did[task]++
+			}
+		})
+	}
+	wait.Wait()
+	return did, nil
+}
+
+// lookAfter does one task. The job may have changed since it was found: what is written then comes too late.
+func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) error {
+	switch task {
+	case media.Enqueue:
+		if j.State == media.Queued {
+			e.send(ctx, j, submit, 0)
+		} else {
+			e.send(ctx, j, poll, 0)
+		}
+	case media.Tell:
+		e.send(ctx, j, tell, 0)
+	case media.GiveUp:
+		if j.State == media.Running {
+			return e.pollJob(ctx, j) // a last time: it may be there, and nobody has looked
+		}
+		return e.end(ctx, j, expired)
+	case media.Unlease:
+		j, err := e.step(ctx, j, media.Lost{})
+		if err != nil {
+			_, err = e.late(j, err)
+			return err
+		}
+		if j.Sweep(e.now()) == media.Reconcile {
+			return e.reconcile(ctx, j)
+		}
+	case media.Reconcile:
+		return e.reconcile(ctx, j)
+	}
+	return nil
+}
+
+// reconcile asks the provider whether it has a job of which nobody knows. One whose provider cannot tell stays as it is, until
+// its deadline.
+func (e *Engine) reconcile(ctx context.Context, j media.Job) error {
+	studio, c, err := e.whoHas(j)
+	if err != nil {
+		return nil //nolint:nilerr // there is nobody to ask
+	}
+	finder, ok := studio.(provider.Finder)
+	if !ok {
+		return nil
+	}
+	var upstream string
+	var found bool
+	f := e.call("find", j, c, func(t provider.Task) (_ string, err error) {
+		ctx, cancel := context.WithTimeout(ctx, asking)
+		defer cancel()
+		upstream, found, err = finder.Find(ctx, t)
+		return "", err
+	})
+	switch {
+	case f != nil:
+		return nil // the next sweep asks again
+	case !found:
+		return e.end(ctx, j, media.Ended{State: media.Failed, Error: media.Error{Code: string(fault.ProviderUnavailable),
+			Message: "the provider did not take the job", Class: string(fault.Network)}})
+	}
+	in := media.PollIn(0, 0, e.random())
+	j, err = e.step(ctx, j, media.Accepted{Upstream: upstream, PollIn: in})
+	if errors.Is(err, media.ErrNoEdge) {
+		return nil
+	}
+	if err == nil {
+		e.send(ctx, j, poll, in)
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"spillway/internal/media"
+)
+
+const (
+	// writing bounds one step's calls of the store, also past the end of the work that led to it: what a provider has said must
+	// not be lost for a deadline.
+	writing = 3 * time.Second
+	// maxWrites is how often a step is tried, firstPause the pause before the second time.
+	maxWrites  = 5
+	firstPause = 50 * time.Millisecond
+)
+
+// errGone says that a job is not there any more, which only an operator's hand can do.
+var errGone = errors.New("the job is not there")
+
+// step applies an event to a job and writes what comes of it. Where the job has changed meanwhile, and is still in the state for
+// which the event was meant, the event is applied to what it has become. Where the outcome of a write is not known the job is read. The error is media.ErrNoEdge, with the job as it
+// is now, when the event comes too late: it changes nothing.
+func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (media.Job, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	from := j.State
+	now := e.now() // the same each time, so that a write of ours is known again
+	for try, pause := 1, firstPause; ; try, pause = try+1, 2*pause {
+		next, err := j.Next(event, now)
+		if err != nil {
+			return j, err //nolint:wrapcheck // it names the edge
+		}
+		if err = e.Jobs.Replace(ctx, next); err == nil {
+			e.wrote(ctx, j, next)
+			return next, nil
+		}
+		there, unread := e.Jobs.Get(ctx, j.Organization, j.ID)
+		switch {
+		case unread != nil: // the next try asks again
+		case there == nil:
+			return j, errGone
+		case written(*there, next):
+			e.wrote(ctx, j, *there)
+			return *there, nil
+		case there.State != from:
+			return *there, media.ErrNoEdge
+		default:
+			j = *there
+		}
+		if try == maxWrites {
+			return j, fmt.Errorf("writing the job: %w", err)
+		}
+		if !errors.Is(err, media.ErrChanged) || unread != nil {
+			if sleep(ctx, pause) != nil {
+				return j, fmt.Errorf("writing the job: %w", err)
+			}
+		}
+	}
+}
+
+// written reports whether what stands in the store is what this execution wrote. A claim is known by its owner, whom no other
+// execution has, and any other step by its number and time.
+func written(there, ours media.Job) bool {
+	if ours.Owner != "" {
+		return there.Owner == ours.Owner
+	}
+	return there.Version == ours.Version && there.State == ours.State && there.Seq == ours.Seq && there.UpdatedAt.Equal(ours.UpdatedAt)
+}
+
+// wrote does what follows a change: at the end of a job its callback is told. A message that is lost here is sent again by the
+// sweeper, since the job says that its telling is due.
+func (e *Engine) wrote(ctx context.Context, before, after media.Job) {
+	e.changed(before, after)
+	if !before.State.Terminal() && after.State.Terminal() && !after.TellAt.IsZero() {
+		e.send(ctx, after, tell, 0)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // nobody reads it
+	}
+}

@@ -1,0 +1,100 @@
+package media
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// View is what a client sees of a job (contract.md §8), at GET /v1/jobs/{id} and in the event that its callback gets. It has no
+// provider link and nothing of the gateway's own, and of a job that is over it is the same each time. Times are in seconds
+// since 1970, null where there is none yet.
+type View struct {
+	ID         string      `json:"id"`
+	Object     string      `json:"object"` // "media.job"
+	Kind       Kind        `json:"kind"`
+	Status     State       `json:"status"`
+	Model      string      `json:"model"`
+	Progress   int         `json:"progress"` // percent
+	CreatedAt  int64       `json:"created_at"`
+	FinishedAt *int64      `json:"finished_at"`
+	Deadline   int64       `json:"deadline"`
+	Error      *ViewError  `json:"error"`
+	Result     *ViewResult `json:"result"`
+}
+
+// ViewError is why a job ended without a result.
+type ViewError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ViewResult is what a job made. It is had at /v1/jobs/{id}/content.
+type ViewResult struct {
+	ContentType string `json:"content_type"`
+	Size        int64  `json:"size"` // bytes
+	SHA256      string `json:"sha256"`
+}
+
+// View is the job as a client sees it.
+func (j Job) View() View {
+	v := View{ID: j.ID, Object: "media.job", Kind: j.Kind, Status: j.State, Model: j.Model, Progress: j.Progress, CreatedAt: j.CreatedAt.Unix(),
+		FinishedAt: seconds(j.FinishedAt), Deadline: j.Deadline.Unix(), Error: j.viewError()}
+	if r := j.Result; r != nil {
+		v.Result = &ViewResult{ContentType: r.ContentType, Size: r.Size, SHA256: r.SHA256}
+	}
+	return v
+}
+
+// VideoView is the job as OpenAI's SDKs know a video (https://platform.openai.com/docs/api-reference/videos, 2026-11-30). What the
+// client asked for stands in it as it was asked.
+type VideoView struct {
+	ID          string          `json:"id"`
+	Object      string          `json:"object"` // "video"
+	Status      string          `json:"status"`
+	Progress    int             `json:"progress"`
+	CreatedAt   int64           `json:"created_at"`
+	CompletedAt *int64          `json:"completed_at"`
+	ExpiresAt   *int64          `json:"expires_at"`
+	Model       string          `json:"model"`
+	Prompt      json.RawMessage `json:"prompt"`
+	Seconds     json.RawMessage `json:"seconds"`
+	Size        json.RawMessage `json:"size"`
+	Error       *ViewError      `json:"error"`
+	RemixedFrom *string         `json:"remixed_from_video_id"`
+}
+
+// openai is our states in OpenAI's four words. What is neither over nor surely begun is in progress: it may be.
+var openai = map[State]string{Queued: "queued", Submitting: "queued", Running: "in_progress", Uncertain: "in_progress", Succeeded: "completed",
+	Failed: "failed", Cancelled: "failed", Expired: "failed"}
+
+// VideoView is a video job as OpenAI's SDKs know it.
+func (j Job) VideoView() VideoView {
+	v := VideoView{ID: j.ID, Object: "video", Status: openai[j.State], Progress: j.Progress, CreatedAt: j.CreatedAt.Unix(), Model: j.Model, Error: j.viewError()}
+	var asked struct{ Prompt, Seconds, Size json.RawMessage }
+	_ = json.Unmarshal(j.Request, &asked) // a body that is none was refused when the job was made
+	v.Prompt, v.Seconds, v.Size = asked.Prompt, asked.Seconds, asked.Size
+	if j.State == Succeeded {
+		v.CompletedAt = seconds(j.FinishedAt)
+	}
+	return v
+}
+
+// viewError is why the job has no result; a job that was cancelled, or that expired, says so where it says nothing else.
+func (j Job) viewError() *ViewError {
+	switch {
+	case j.Error != nil:
+		return &ViewError{Code: j.Error.Code, Message: j.Error.Message}
+	case j.State == Failed, j.State == Cancelled, j.State == Expired:
+		return &ViewError{Code: string(j.State), Message: "the job is " + string(j.State)}
+	default:
+		return nil
+	}
+}
+
+func seconds(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	s := t.Unix()
+	return &s
+}

@@ -1,0 +1,71 @@
+package media_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/media"
+)
+
+func rendered(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestViews(t *testing.T) {
+	asked := queued()
+	asked.Request = []byte(`{"model":"veo","prompt":"a lighthouse","seconds":"8","size":"1280x720"}`)
+	claimed, _ := asked.Next(media.Claim{Owner: "o1", Channel: "google/veo", Provider: "google", Credential: "main"}, start)
+	running, _ := claimed.Next(media.Accepted{Owner: "o1", Upstream: "https://provider.test/op?sig=S1", PollIn: time.Second}, start)
+	done, err := running.Next(media.Done{Result: media.Result{Object: "media/acme/x", ContentType: "video/mp4", Size: 5, SHA256: "ab"}}, start.Add(time.Minute))
+	require.NoError(t, err)
+	expired, _ := running.Next(media.Ended{State: media.Expired}, start.Add(time.Minute))
+	filtered, _ := running.Next(media.Ended{State: media.Failed, Error: media.Error{Code: "content_filter", Message: "refused", Class: "content_policy"}}, start)
+
+	t.Run("a queued job", func(t *testing.T) {
+		assert.JSONEq(t, `{"id":"job_1","object":"media.job","kind":"video","status":"queued","model":"veo","progress":0,"created_at":1893456000,
+			"finished_at":null,"deadline":1893457800,"error":null,"result":null}`, rendered(t, asked.View()))
+		assert.JSONEq(t, `{"id":"job_1","object":"video","status":"queued","progress":0,"created_at":1893456000,"completed_at":null,"expires_at":null,
+			"model":"veo","prompt":"a lighthouse","seconds":"8","size":"1280x720","error":null,"remixed_from_video_id":null}`, rendered(t, asked.VideoView()))
+	})
+	t.Run("one that succeeded has its result, without where it is kept", func(t *testing.T) {
+		assert.JSONEq(t, `{"id":"job_1","object":"media.job","kind":"video","status":"succeeded","model":"veo","progress":100,"created_at":1893456000,
+			"finished_at":1893456060,"deadline":1893457800,"error":null,"result":{"content_type":"video/mp4","size":5,"sha256":"ab"}}`, rendered(t, done.View()))
+		v := done.VideoView()
+		assert.Equal(t, "completed", v.Status)
+		assert.EqualValues(t, 1893456060, *v.CompletedAt)
+	})
+	t.Run("one that did not says why", func(t *testing.T) {
+		assert.Equal(t, &media.ViewError{Code: "content_filter", Message: "refused"}, filtered.View().Error)
+		assert.Equal(t, &media.ViewError{Code: "expired", Message: "the job is expired"}, expired.VideoView().Error)
+		assert.Equal(t, "failed", expired.VideoView().Status)
+		assert.Nil(t, expired.VideoView().CompletedAt)
+	})
+	t.Run("nothing of a provider is in any view", func(t *testing.T) {
+		for _, j := range []media.Job{asked, claimed, running, done, expired, filtered} {
+			for _, v := range []any{j.View(), j.VideoView()} {
+				for _, secret := range []string{"S1", "provider.test", "google", "media/acme", "main", "o1"} {
+					assert.NotContains(t, rendered(t, v), `"`+secret)
+					assert.NotContains(t, rendered(t, v), "sig=")
+				}
+			}
+		}
+	})
+	t.Run("every state has a word of OpenAI's", func(t *testing.T) {
+		for _, s := range media.States() {
+			assert.Contains(t, []string{"queued", "in_progress", "completed", "failed"}, media.Job{State: s}.VideoView().Status, s)
+		}
+	})
+	t.Run("a view that is told again is the same", func(t *testing.T) {
+		done.TellAt = start
+		again, err := done.Next(media.NotTold{N: 0}, start.Add(time.Hour))
+		require.NoError(t, err)
+		assert.Equal(t, rendered(t, done.View()), rendered(t, again.View()))
+	})
+}
