@@ -87,7 +87,7 @@ var jobSituations = []struct {
 	is         func(talk) bool
 }{
 	{"an order that is accepted", true, false, all(submit, reached, in("outcome", "handle: "))},
-	{"an order that is answered with the work", false, true, all(submit, reached, in("outcome", "work: "), not(in("outcome", "work is lost")))},
+	{"an order that is answered with the work", false, true, all(submit, reached, in("outcome", "work: \""), not(in("outcome", "work is lost")))},
 	{"a work that breaks off", false, true, all(submit, reached, in("outcome", "work is lost"))},
 	{"an order that it has no words for", false, false, all(submit, not(reached), in("outcome", "local cause: refused"))},
 	{"a key that is refused", false, false, all(submit, in("outcome", "class: auth"), not(ambiguous))},
@@ -97,7 +97,7 @@ var jobSituations = []struct {
 	{"an order for which there is no connection", false, false, all(submit, there("reply, unreachable"), not(reached), in("outcome", "local cause: dial"), not(ambiguous))},
 	{"an order after which the server fails", false, false, all(submit, in("reply", "50"), in("outcome", "class: server_error"), ambiguous)},
 	{"an order whose answer says nothing of a job", true, false, all(submit, replied("200 "), in("outcome", "class: bad_response"), ambiguous)},
-	{"an answer without a work", false, true, all(submit, replied("200 "), in("outcome", "code: upstream_no_artifact"))},
+	{"an answer without a work", false, true, all(submit, replied("200 "), in("outcome", "work: none\n"))},
 	{"a content that is refused with the order", false, true, all(submit, in("outcome", "class: content_policy"), not(ambiguous))},
 	{"a job that is not done", true, false, all(poll, in("outcome", "state: running\n"), not(in("outcome", "strange: ")))},
 	{"a hint of when to ask again", true, false, all(poll, in("outcome", "state: running\n"), in("outcome", "hint: "))},
@@ -140,7 +140,7 @@ func madeUpStudio() fstest.MapFS {
 		{"submit", "-- reply, unreachable --\n-- outcome --\nlocal cause: dial\n"},
 		{"submit", sent + "-- reply --\n503 text/plain\n\n-- outcome --\nclass: server_error\nambiguous: true\n"},
 		{"submit", sent + "-- reply --\n200 text/plain\n\n-- outcome --\nclass: bad_response\nambiguous: true\n"},
-		{"submit", sent + "-- reply --\n200 text/plain\n\n-- outcome --\ncode: upstream_no_artifact\n"},
+		{"submit", sent + "-- reply --\n200 text/plain\n\n-- outcome --\nwork: none\n"},
 		{"submit", sent + "-- outcome --\nclass: content_policy\n"},
 		{"poll", "-- outcome --\nstate: running\n"},
 		{"poll", "-- outcome --\nstate: running\nstrange: a\nhint: 1s\n"},

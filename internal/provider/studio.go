@@ -68,7 +68,8 @@ type Status struct {
 	Error media.Error
 }
 
-// Artifact is a finished work, at an address or in hand.
+// Artifact is a finished work, at an address or in hand. One that has neither says that the provider is done and has nothing
+// to show.
 type Artifact struct {
 	URL string
 	// Header goes with the request for URL, to the provider's own host only: it may hold a credential.

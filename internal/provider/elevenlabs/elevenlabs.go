@@ -8,17 +8,12 @@ package elevenlabs
 
 import (
 	"context"
-	"errors"
 	"mime"
 	"strings"
 
-	"spillway/internal/fault"
-	"spillway/internal/media"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
 )
-
-var errNoSound = errors.New("the answer is no sound")
 
 // Studio is the adapter. Its field must be set before use and not changed afterwards.
 type Studio struct {
@@ -28,7 +23,7 @@ type Studio struct {
 var _ provider.Studio = (*Studio)(nil)
 
 // Submit makes the music. The answer's body is the work, and must be read to its end: an error on the way is a *fault.Failure,
-// and the work is lost then, and paid for.
+// and the work is lost then, and paid for. A 2xx that is no sound is an artifact without anything.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
 	order, failure := s.Desk.Order(t)
 	if failure != nil {
@@ -49,18 +44,12 @@ func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submissi
 		return provider.Submission{}, failure
 	}
 	contentType := x.Header.Get("Content-Type")
-	if !sound(contentType) || x.ContentLength == 0 {
+	if !sound(contentType) {
 		_ = x.Body.Close()
-		return provider.Submission{}, silent(s.Desk.Unusable(t, x, errNoSound))
+		return provider.Submission{RequestID: x.RequestID(), Artifact: &provider.Artifact{}}, nil // it is done, and has nothing to show
 	}
 	return provider.Submission{RequestID: x.RequestID(),
 		Artifact: &provider.Artifact{Body: s.Desk.Body(t, x), ContentType: contentType, Size: max(x.ContentLength, 0)}}, nil
-}
-
-// silent is the failure of an answer that ended without a work: the provider is done, there is nothing to ask for.
-func silent(f *fault.Failure) *fault.Failure {
-	f.Class, f.Code = fault.GenerationFailed, media.NoArtifact
-	return f
 }
 
 // sound reports whether a content type is that of a work. ElevenLabs calls a format without a type of its own a stream of bytes.

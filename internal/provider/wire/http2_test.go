@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -61,6 +62,15 @@ func TestHTTP2(t *testing.T) {
 	assert.Regexp(t, `^HTTP/2\.0 .* \{"a":1\}$`, answers[0])
 	assert.Equal(t, answers[0], answers[1], "both on one connection")
 	assert.EqualValues(t, 2, requests.Load())
+}
+
+func TestAQuestionWithoutABodyOverHTTP2(t *testing.T) {
+	c, u := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s %d", r.Proto, r.ContentLength)
+	})
+	for range 2 {
+		assert.Equal(t, "HTTP/2.0 0", do(t, c, wire.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}), "it ends with its headers")
+	}
 }
 
 func TestAnHTTP2StreamThatIsResetIsNotSentAgain(t *testing.T) {

@@ -95,8 +95,9 @@ func (d *Desk) Unusable(t provider.Task, x *Exchange, cause error) *fault.Failur
 	return d.Fail(t, o)
 }
 
-// Ask makes a call about a job that the provider has.
+// Ask makes a call about a job that the provider has. It has no body.
 func (d *Desk) Ask(ctx context.Context, t provider.Task, verb string, m Method, h http.Header) (*Exchange, *fault.Failure) {
+	h.Del("Content-Type")
 	return d.Wire.send(ctx, verb, callOf(t), d.Policy, m, h, nil)
 }
 

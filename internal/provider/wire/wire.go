@@ -2,8 +2,8 @@
 // between requests, and a trace of each call that tells what had been sent when it failed; and the Reply that reads an answer.
 //
 // It makes exactly the calls that it is asked to make. Go's transport replays a request by itself only when it can
-// rewind the body or the request is idempotent; the body here cannot be rewound and no Idempotency-Key is sent, so it
-// never does. Redirects are not followed: a credential must not travel to another host.
+// rewind the body or the request is idempotent; the body here cannot be rewound and no Idempotency-Key is sent, and a GET
+// without a body has a connection of its own, so it never does. Redirects are not followed: a credential must not travel to another host.
 package wire
 
 import (
@@ -44,7 +44,8 @@ type Client struct {
 
 type origin struct {
 	transport *http.Transport
-	lastUsed  time.Time // wall clock, guarded by Client.mu
+	once      *http.Transport // for requests that must have a connection of their own; nil: there was none yet
+	lastUsed  time.Time       // wall clock, guarded by Client.mu
 }
 
 // Request is one call to make.
@@ -75,7 +76,7 @@ type trace struct {
 
 // Do makes the call once. An error is a *fault.Failure's observation: a local cause with its phase.
 func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observation) {
-	transport := c.transport(r.URL, r.Fresh)
+	transport := c.carrier(r)
 	t := &trace{}
 	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: bodyOf(r), ContentLength: int64(len(r.Body))}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
@@ -87,13 +88,29 @@ func (c *Client) Do(ctx context.Context, r Request) (*Exchange, *fault.Observati
 	return &Exchange{Response: resp, vendor: r.Vendor, ctx: ctx, trace: t}, nil
 }
 
-// bodyOf is a request's body. That of a GET is a reader also where it is empty: without one, Go would send the request again
-// by itself. Of any other method it does not, and an empty reader would be sent as chunks.
+// bodyOf is a request's body. An empty one is none: servers are not sure what an empty body of a GET is.
 func bodyOf(r Request) io.ReadCloser {
-	if len(r.Body) == 0 && r.Method != http.MethodGet {
+	if len(r.Body) == 0 {
 		return http.NoBody
 	}
 	return io.NopCloser(bytes.NewReader(r.Body))
+}
+
+// carrier is what makes a request's one call. Without a body, Go's transport sends a GET again by itself when a kept connection
+// dies; over one that has carried nothing before, it does not.
+func (c *Client) carrier(r Request) *http.Transport {
+	t := c.transport(r.URL, r.Fresh)
+	if r.Method != http.MethodGet || len(r.Body) > 0 {
+		return t
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.origins[keyOf(r.URL)]
+	if o.once == nil {
+		o.once = o.transport.Clone()
+		o.once.DisableKeepAlives = true
+	}
+	return o.once
 }
 
 // Broken describes an error while the body was read, of an answer that had its status by then. phase is how far it had come.
@@ -160,9 +177,11 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.transport(r.URL, false).RoundTrip(r)
 }
 
+func keyOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
 // transport returns the origin's transport, without connections that a freeze may have killed.
 func (c *Client) transport(u *url.URL, fresh bool) *http.Transport {
-	key := u.Scheme + "://" + u.Host
+	key := keyOf(u)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.origins == nil {

@@ -161,6 +161,30 @@ func TestADyingConnectionIsReportedAndNothingIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestAQuestionWithoutABodyIsNotSentAgain: what Go would send again by itself, where the connection is an old one.
+func TestAQuestionWithoutABodyIsNotSentAgain(t *testing.T) {
+	p := newPeer(t, func(conn net.Conn, _ int, r *http.Request) bool {
+		assert.Empty(t, r.TransferEncoding)
+		return r.URL.Path != "/dies" && say(conn, fine)
+	})
+	c := p.client(t)
+	assert.Equal(t, "ok", do(t, c, post(origin)))
+	ask := wire.Request{Method: http.MethodGet, URL: origin, Header: http.Header{}}
+	assert.Equal(t, "ok", do(t, c, ask))
+
+	dies := *origin
+	dies.Path = "/dies"
+	ask.URL = &dies
+	_, o := c.Do(t.Context(), ask)
+	require.NotNil(t, o)
+	assert.Equal(t, fault.Broken, o.Local)
+	assert.False(t, o.Reused)
+	assert.EqualValues(t, 3, p.requests.Load(), "requests on the wire")
+	assert.EqualValues(t, 3, p.conns.Load(), "each question has its own connection")
+	assert.Equal(t, "ok", do(t, c, post(origin)))
+	assert.EqualValues(t, 3, p.conns.Load(), "and leaves the others' alone")
+}
+
 func TestANewConnectionThatDiesIsNotCalledOld(t *testing.T) {
 	p := newPeer(t, func(net.Conn, int, *http.Request) bool { return false })
 	_, o := p.client(t).Do(t.Context(), post(origin))

@@ -164,6 +164,7 @@ func describeArtifact(t *testing.T, a *provider.Artifact) string {
 	b.line("content type", a.ContentType, a.ContentType != "")
 	b.line("size", a.Size, a.Size != 0)
 	if a.Body == nil {
+		b.line("work", "none", a.URL == "")
 		return b.String()
 	}
 	defer a.Body.Close()
