@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,17 +16,20 @@ import (
 	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/sivchari/kumo"
 
 	"spillway/internal/dynamo"
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
+	"spillway/internal/sqsqueue"
 )
 
 // secret is both halves of the credentials that the local Lambda gives a function. They open nothing.
 const secret = "local"
 
-// awsPatience bounds the making of all tables and buckets.
+// awsPatience bounds the making of all tables, buckets and queues.
 const awsPatience = 30 * time.Second
 
 // services are the AWS services that functions call: the embedded emulator, or what another endpoint offers.
@@ -31,7 +38,7 @@ type services struct {
 	embedded *kumo.Server // nil: the endpoint is somebody else's
 }
 
-// startAWS makes the template's tables and buckets at -aws, or in an emulator in this process, which forgets everything
+// startAWS makes the template's tables, buckets and queues at -aws, or in an emulator in this process, which forgets everything
 // when it ends.
 func (o options) startAWS(ctx context.Context, d deployment) (*services, error) {
 	s := &services{endpoint: o.aws}
@@ -41,12 +48,12 @@ func (o options) startAWS(ctx context.Context, d deployment) (*services, error) 
 	}
 	if err := s.create(ctx, d); err != nil {
 		s.close()
-		return nil, fmt.Errorf("making the tables and buckets at %s (-aws, or AWS_ENDPOINT_URL, chooses another endpoint): %w", s.endpoint, err)
+		return nil, fmt.Errorf("making the tables, buckets and queues at %s (-aws, or AWS_ENDPOINT_URL, chooses another endpoint): %w", s.endpoint, err)
 	}
 	return s, nil
 }
 
-// seed makes the tables and buckets of the template at -aws and says which there are.
+// seed makes the tables, buckets and queues of the template at -aws and says which there are.
 func seed(ctx context.Context, o options, stdout, _ io.Writer) error {
 	d, err := readDeployment()
 	if err != nil {
@@ -62,6 +69,9 @@ func seed(ctx context.Context, o options, stdout, _ io.Writer) error {
 	}
 	for _, b := range d.buckets {
 		fmt.Fprintf(stdout, "bucket %s at %s\n", b.name, s.endpoint)
+	}
+	for _, q := range d.queues {
+		fmt.Fprintf(stdout, "queue  %s at %s\n", q.name, s.endpoint)
 	}
 	return nil
 }
@@ -101,7 +111,51 @@ func (s *services) create(ctx context.Context, d deployment) error {
 			return fmt.Errorf("making the bucket %s: %w", b.name, err)
 		}
 	}
+	queues := sqsqueue.New(s.config())
+	for _, q := range deadFirst(d.queues) {
+		if err := q.create(ctx, queues); err != nil {
+			return fmt.Errorf("making the queue %s: %w", q.name, err)
+		}
+	}
 	return nil
+}
+
+// deadFirst puts each queue after the one that takes its dead letters, which has none of its own.
+func deadFirst(all []queue) []queue {
+	return slices.SortedStableFunc(slices.Values(all), func(a, b queue) int { return cmp.Compare(a.dead, b.dead) })
+}
+
+func (q queue) create(ctx context.Context, api *sqs.Client) error {
+	attributes := map[string]string{"VisibilityTimeout": strconv.Itoa(int(q.visibility / time.Second))}
+	if q.dead != "" {
+		arn, err := q.deadARN(ctx, api)
+		if err != nil {
+			return err
+		}
+		policy, err := json.Marshal(map[string]any{"deadLetterTargetArn": arn, "maxReceiveCount": q.receives})
+		if err != nil {
+			return err
+		}
+		attributes["RedrivePolicy"] = string(policy)
+	}
+	_, err := api.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &q.name, Attributes: attributes})
+	if _, there := errors.AsType[*sqstypes.QueueNameExists](err); there {
+		return nil
+	}
+	return err
+}
+
+// deadARN asks: the account of an emulator is its own.
+func (q queue) deadARN(ctx context.Context, api *sqs.Client) (string, error) {
+	dead, err := api.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &q.dead})
+	if err != nil {
+		return "", fmt.Errorf("looking for its dead-letter queue %s: %w", q.dead, err)
+	}
+	all, err := api.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: dead.QueueUrl, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameQueueArn}})
+	if err != nil {
+		return "", err
+	}
+	return all.Attributes["QueueArn"], nil
 }
 
 func (t table) create(ctx context.Context, api *dynamodb.Client) error {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -13,7 +16,9 @@ import (
 	"github.com/sivchari/kumo"
 
 	"spillway/internal/dynamo"
+	"spillway/internal/runtimeapi/sqspoll"
 	"spillway/internal/s3store"
+	"spillway/internal/sqsqueue"
 )
 
 // testEndpoint is AWS_ENDPOINT_URL (`make test-aws`), or an emulator that lasts as long as the test.
@@ -66,6 +71,44 @@ func TestSeed(t *testing.T) {
 	rules, err := buckets.GetBucketLifecycleConfiguration(t.Context(), &s3.GetBucketLifecycleConfigurationInput{Bucket: aws.String("spillway-resultsbucket")})
 	if err != nil || len(rules.Rules) != 1 || aws.ToInt32(rules.Rules[0].Expiration.Days) != 2 {
 		t.Errorf("the bucket forgets by %+v, %v", rules, err)
+	}
+}
+
+// TestQueuesAreMade: with their dead-letter queues first, wherever those stand in the template.
+func TestQueuesAreMade(t *testing.T) {
+	s := &services{endpoint: testEndpoint(t)}
+	suffix := fmt.Sprintf("%016x", rand.Uint64())
+	jobs, letters := queue{name: "jobs-" + suffix, visibility: time.Second, dead: "letters-" + suffix, receives: 1}, queue{name: "letters-" + suffix, visibility: queueVisibility}
+	for _, sentence := range []string{"what is missing is made", "what is there is kept"} {
+		if err := s.create(t.Context(), deployment{queues: []queue{jobs, letters}}); err != nil {
+			t.Fatalf("%s: %v", sentence, err)
+		}
+	}
+	jobs.visibility = 2 * time.Second
+	if err := s.create(t.Context(), deployment{queues: []queue{jobs}}); err != nil {
+		t.Errorf("what is there is kept even if the template has changed: %v", err)
+	}
+
+	api := sqsqueue.New(s.config())
+	sender := &sqsqueue.Queue{API: api, URL: queueURL(jobs.name)}
+	if err := sender.Send(t.Context(), []byte("poison"), 0); err != nil {
+		t.Fatal(err)
+	}
+	from, dead := &sqspoll.Queue{API: api, URL: queueURL(jobs.name)}, &sqspoll.Queue{API: api, URL: queueURL(letters.name)}
+	for end := time.Now().Add(10 * time.Second); ; {
+		if _, err := from.Receive(t.Context(), 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		got, err := dead.Receive(t.Context(), 1, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 1 && got[0].Body == "poison" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it did not come into the dead-letter queue, but %v", got)
+		}
 	}
 }
 

@@ -157,6 +157,9 @@ func (t *template) ref(n ast.Node, name string) (any, error) {
 		return t.tableName(r)
 	case "AWS::S3::Bucket":
 		return t.bucketName(r)
+	case "AWS::SQS::Queue":
+		name, err := t.queueName(r)
+		return queueURL(name), err
 	default:
 		return nil, t.errorf(n, "what Ref of a %s gives is not known here", r.kind)
 	}
@@ -181,6 +184,13 @@ func (t *template) attribute(n ast.Node, id, name string) (any, error) {
 		return fmt.Sprintf("arn:aws:dynamodb:%s:%s:table/%s", region, account, physical), nil
 	case "AWS::S3::Bucket.Arn":
 		return fmt.Sprintf("arn:aws:s3:::%s", physical), nil
+	case "AWS::SQS::Queue.Arn":
+		name, err := t.queueName(r)
+		return queueARN(name), err
+	case "AWS::SQS::Queue.QueueName":
+		return t.queueName(r)
+	case "AWS::SQS::Queue.QueueUrl":
+		return physical, nil
 	default:
 		return nil, t.errorf(n, "the attribute %s of a %s is not known here", name, r.kind)
 	}

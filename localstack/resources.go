@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A table is what the template says of one AWS::DynamoDB::Table.
@@ -37,6 +38,14 @@ type lifecycleRule struct {
 	days       int32 // until an object expires
 }
 
+// A queue is what the template says of one AWS::SQS::Queue.
+type queue struct {
+	name       string
+	visibility time.Duration
+	dead       string // the name of its dead-letter queue; empty: there is none
+	receives   int    // maxReceiveCount, with dead
+}
+
 // tableName is the name that a table gives itself, or one like that which CloudFormation makes up.
 func (t *template) tableName(r resource) (any, error) {
 	if member(r.properties, "TableName") != nil {
@@ -52,6 +61,30 @@ func (t *template) bucketName(r resource) (any, error) {
 	}
 	return strings.ToLower(stack + "-" + r.logicalID), nil
 }
+
+// queueName is the name that a queue gives itself, or one like that which CloudFormation makes up.
+func (t *template) queueName(r resource) (string, error) {
+	node := member(r.properties, "QueueName")
+	if node == nil {
+		return stack + "-" + r.logicalID, nil
+	}
+	value, err := t.value(node)
+	if err != nil {
+		return "", err
+	}
+	name, ok := value.(string)
+	if !ok {
+		return "", t.errorf(node, "QueueName of %s is not a string", r.logicalID)
+	}
+	return name, nil
+}
+
+// queueURL is what AWS calls a queue to its callers. Emulators look only at its path.
+func queueURL(name string) string {
+	return "https://sqs." + region + ".amazonaws.com/" + account + "/" + name
+}
+
+func queueARN(name string) string { return "arn:aws:sqs:" + region + ":" + account + ":" + name }
 
 // ignored is a property that makes no difference on a developer's machine.
 type ignored = json.RawMessage
@@ -104,6 +137,55 @@ func (t *template) bucket(r resource) (bucket, error) {
 		made.lifecycle = append(made.lifecycle, lifecycleRule{rule.ID, rule.Prefix, rule.Status == "Enabled", int32(days)})
 	}
 	return made, nil
+}
+
+func (t *template) queue(r resource) (queue, error) {
+	if r.properties == nil { // every property of a queue has a default
+		return queue{name: stack + "-" + r.logicalID, visibility: queueVisibility}, nil
+	}
+	var p struct {
+		QueueName, VisibilityTimeout string
+		RedrivePolicy                struct{ DeadLetterTargetArn, MaxReceiveCount string }
+
+		MessageRetentionPeriod, SqsManagedSseEnabled, Tags ignored
+	}
+	if err := t.decode(r, &p); err != nil {
+		return queue{}, err
+	}
+	name, err := t.queueName(r)
+	if err != nil {
+		return queue{}, err
+	}
+	made := queue{name: name}
+	seconds, err := t.count(r, "VisibilityTimeout", p.VisibilityTimeout, int(queueVisibility/time.Second))
+	if err != nil {
+		return queue{}, err
+	}
+	made.visibility = time.Duration(seconds) * time.Second
+	if p.RedrivePolicy.DeadLetterTargetArn == "" {
+		return made, nil
+	}
+	made.dead = queueOf(p.RedrivePolicy.DeadLetterTargetArn)
+	made.receives, err = t.count(r, "maxReceiveCount", p.RedrivePolicy.MaxReceiveCount, 0)
+	return made, err
+}
+
+// queueVisibility is the VisibilityTimeout of a queue that names none.
+const queueVisibility = 30 * time.Second
+
+// queueOf is the name in the ARN of a queue.
+func queueOf(arn string) string { return arn[strings.LastIndex(arn, ":")+1:] }
+
+// count is a whole number that is not negative; absent if there is none.
+func (t *template) count(r resource, property, text string, absent int) (int, error) {
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, t.errorf(r.node, "%s of %s is not a number", property, r.logicalID)
+	}
+	return n, nil
 }
 
 // decode reads the properties of a resource into a struct whose members are all the properties known here, with their

@@ -21,6 +21,8 @@ type function struct {
 	timeout   time.Duration     // of one invocation; default 3 s
 	env       map[string]string // never nil
 	url       *functionURL      // nil: the function has none
+	events    events
+	allowLoop bool // RecursiveLoop: Allow
 }
 
 type functionURL struct {
@@ -33,6 +35,7 @@ type deployment struct {
 	functions []function
 	tables    []table
 	buckets   []bucket
+	queues    []queue
 }
 
 // readTemplate returns what a SAM template asks for, without the resources whose condition is false. file is what errors
@@ -214,6 +217,8 @@ func (t *template) deployment() (deployment, error) {
 			d.tables, err = collected(d.tables, r, t.table)
 		case "AWS::S3::Bucket":
 			d.buckets, err = collected(d.buckets, r, t.bucket)
+		case "AWS::SQS::Queue":
+			d.queues, err = collected(d.queues, r, t.queue)
 		}
 		if err != nil {
 			problems = append(problems, err)
@@ -229,13 +234,15 @@ func collected[T any](list []T, r resource, read func(resource) (T, error)) ([]T
 
 func (t *template) function(r resource) (function, error) {
 	f := function{logicalID: r.logicalID}
-	var errs [4]error
+	var errs [6]error
 	var seconds int
 	seconds, errs[0] = t.number(r, "Timeout", 3)
 	f.timeout = time.Duration(seconds) * time.Second
 	f.memoryMB, errs[1] = t.number(r, "MemorySize", 128)
 	f.env, errs[2] = t.environment(r)
 	f.url, errs[3] = t.functionURL(r)
+	f.events, errs[4] = t.events(r)
+	f.allowLoop, errs[5] = t.recursiveLoop(r)
 	return f, errors.Join(errs[:]...)
 }
 

@@ -58,14 +58,22 @@ func TestFunctions(t *testing.T) {
 		want []function
 	}{
 		"globals are merged, own properties win, a false condition leaves a function out": {"globals.yaml", []function{
-			{"PlainFunction", 512, 20 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"}, nil},
-			{"OwnFunction", 256, 900 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "own", "OWN": "own"},
-				&functionURL{authType: "NONE", stream: true}},
-			{"BufferedFunction", 512, 20 * time.Second, map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"},
-				&functionURL{authType: "AWS_IAM"}},
+			{logicalID: "PlainFunction", memoryMB: 512, timeout: 20 * time.Second, env: map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"}},
+			{logicalID: "OwnFunction", memoryMB: 256, timeout: 900 * time.Second, env: map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "own", "OWN": "own"},
+				url: &functionURL{authType: "NONE", stream: true}},
+			{logicalID: "BufferedFunction", memoryMB: 512, timeout: 20 * time.Second, env: map[string]string{"EVERYWHERE": "global", "OVERRIDDEN": "global", "REMOVED": "global"},
+				url: &functionURL{authType: "AWS_IAM"}},
 		}},
 		"without a property Lambda's default counts": {"defaults.yaml", []function{
-			{"BareFunction", 128, 3 * time.Second, map[string]string{}, nil},
+			{logicalID: "BareFunction", memoryMB: 128, timeout: 3 * time.Second, env: map[string]string{}},
+		}},
+		"what invokes a function besides its URL, where it is enabled": {"events.yaml", []function{
+			{logicalID: "PollFunction", memoryMB: 128, timeout: 30 * time.Second,
+				env:       map[string]string{"QUEUE": "https://sqs.us-east-1.amazonaws.com/000000000000/spillway-Jobs", "DEAD": "letters", "AGAIN": "https://sqs.us-east-1.amazonaws.com/000000000000/letters"},
+				events:    events{queues: []queueEvent{{queue: "spillway-Jobs", batchSize: 5, window: 2 * time.Second, concurrency: 3, itemFailures: true}, {queue: "letters"}}},
+				allowLoop: true},
+			{logicalID: "SweepFunction", memoryMB: 128, timeout: 3 * time.Second, env: map[string]string{},
+				events: events{schedules: []scheduleEvent{{"sweep", time.Minute}, {"spillway-SweepFunction.Often", 5 * time.Minute}}}},
 		}},
 	}
 	for sentence, test := range tests {
@@ -94,6 +102,20 @@ func TestTablesAndBuckets(t *testing.T) {
 	}
 	if want := []bucket{{name: "spillway-bucket"}, {"word-bucket", []lifecycleRule{{"r", "p/", false, 7}}}}; !reflect.DeepEqual(d.buckets, want) {
 		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
+	}
+}
+
+func TestQueues(t *testing.T) {
+	_, d, err := readTestdata(t, "events.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []queue{
+		{name: "spillway-Jobs", visibility: 180 * time.Second, dead: "letters", receives: 5},
+		{name: "letters", visibility: 30 * time.Second},
+		{name: "spillway-Plain", visibility: 30 * time.Second},
+	}; !reflect.DeepEqual(d.queues, want) {
+		t.Errorf("got  %+v\nwant %+v", d.queues, want)
 	}
 }
 

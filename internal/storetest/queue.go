@@ -18,7 +18,7 @@ type Sender interface {
 	Send(ctx context.Context, body []byte, delay time.Duration) error
 }
 
-// Both ends of a queue of a test's own, and the queue that takes what was received QueueReceives times in vain.
+// Ends are both ends of a queue of a test's own, and the queue that takes what was received QueueReceives times in vain.
 type Ends struct {
 	Sender Sender
 	Queue  runtimeapi.Queue
