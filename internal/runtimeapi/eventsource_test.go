@@ -289,14 +289,15 @@ func TestRunReturnsWhenTheInvocationsUnderWayAreOver(t *testing.T) {
 	})
 }
 
-// broken is a queue that cannot be reached for a while.
+// broken is a queue that cannot be reached by the calls of those numbers.
 type broken struct {
 	runtimeapi.Queue
-	calls, failures int
+	calls int
+	fail  []int
 }
 
 func (b *broken) Receive(ctx context.Context, most int, wait time.Duration) ([]runtimeapi.Message, error) {
-	if b.calls++; b.calls <= b.failures {
+	if b.calls++; slices.Contains(b.fail, b.calls) {
 		return nil, errors.New("connection refused")
 	}
 	return b.Queue.Receive(ctx, most, wait)
@@ -306,11 +307,24 @@ func TestAQueueThatCannotBeReachedIsAskedAgainAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &storetest.MemoryQueue{Visibility: time.Hour}
 		send(t, q, "a")
+		must(t, q.Send(t.Context(), []byte("b"), time.Second))
 		f := newScript(answers(""))
-		log := poll(t, runtimeapi.EventSource{Function: f, Queue: &broken{Queue: q, failures: 3}}, 10*time.Second)
-		equal(t, 3, strings.Count(log, "connection refused"))
+		log := poll(t, runtimeapi.EventSource{Function: f, Queue: &broken{Queue: q, fail: []int{1, 2, 3, 5}}}, 10*time.Second)
+		equal(t, 4, strings.Count(log, "connection refused"))
+		equal(t, 2, len(f.calls))
+		equal(t, 700*time.Millisecond, f.calls[0].at, "the pauses double")
+		equal(t, time.Second, f.calls[1].at, "after a success they are short again")
+	})
+}
+
+func TestWhatHasBeenReceivedIsDeliveredAlthoughMoreCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &storetest.MemoryQueue{Visibility: time.Hour}
+		send(t, q, "a")
+		f := newScript(answers(""))
+		poll(t, runtimeapi.EventSource{Function: f, Queue: &broken{Queue: q, fail: []int{2}}, Window: 5 * time.Second}, 10*time.Second)
 		equal(t, 1, len(f.calls))
-		equal(t, 700*time.Millisecond, f.calls[0].at)
+		equal(t, 0, q.Len())
 	})
 }
 
