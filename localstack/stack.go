@@ -37,6 +37,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return stopped(ctx, err)
 	}
 	defer s.close()
+	s.feed(d, d.functions[0], stderr)
 	o.greet(stdout, entrance.Addr(), d.functions[0], s)
 	return serve(ctx, entrance, s.front)
 }
@@ -47,6 +48,8 @@ type running struct {
 	aws       *services
 	log       *os.File
 	front     *runtimeapi.Front
+	starve    context.CancelFunc // ends what feeds the front; nil: nothing does
+	feeding   sync.WaitGroup
 }
 
 // bringUp builds the function and starts it, with its log in a file of the given name.
@@ -91,9 +94,13 @@ func (o options) bringUp(ctx context.Context, d deployment, log string, stderr i
 
 // close ends what has been started of s.
 func (s *running) close() {
+	if s.starve != nil {
+		s.starve()
+	}
 	if s.front != nil {
 		s.front.Close()
 	}
+	s.feeding.Wait() // not before the front: its end ends the invocations under way
 	if s.log != nil {
 		s.log.Close()
 	}
@@ -113,7 +120,7 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// readDeployment reads the template, which must hold one function: the stack has no event source yet but a function URL.
+// readDeployment reads the template, which must hold one function, with a function URL.
 func readDeployment() (deployment, error) {
 	text, err := os.ReadFile(templateFile)
 	if err != nil {
@@ -124,7 +131,7 @@ func readDeployment() (deployment, error) {
 		return deployment{}, err
 	}
 	if len(d.functions) != 1 || d.functions[0].url == nil {
-		return deployment{}, fmt.Errorf("%s must hold one function, with a function URL: nothing here would call another", templateFile)
+		return deployment{}, fmt.Errorf("%s must hold one function, with a function URL: no other is run here", templateFile)
 	}
 	return d, nil
 }
