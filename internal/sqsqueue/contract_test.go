@@ -20,10 +20,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/jobs"
+	"spillway/internal/media"
 	"spillway/internal/runtimeapi/sqspoll"
 	"spillway/internal/sqsqueue"
 	"spillway/internal/storetest"
 )
+
+var _ jobs.Queue = (*sqsqueue.Queue)(nil)
+
+func TestTheLongestDelayOfAJobIsOneThatAQueueTakes(t *testing.T) {
+	assert.LessOrEqual(t, media.MaxDelay, sqsqueue.MaxDelay)
+}
 
 func client(endpoint string) *sqs.Client {
 	return sqsqueue.New(aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
