@@ -18,7 +18,6 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
-	"github.com/sivchari/kumo"
 
 	"spillway/internal/dynamo"
 	"spillway/internal/s3store"
@@ -35,7 +34,7 @@ const awsPatience = 30 * time.Second
 // services are the AWS services that functions call: the embedded emulator, or what another endpoint offers.
 type services struct {
 	endpoint string
-	embedded *kumo.Server // nil: the endpoint is somebody else's
+	embedded *emulator // nil: the endpoint is somebody else's
 }
 
 // startAWS makes the template's tables, buckets and queues at -aws, or in an emulator in this process, which forgets everything
@@ -43,8 +42,11 @@ type services struct {
 func (o options) startAWS(ctx context.Context, d deployment) (*services, error) {
 	s := &services{endpoint: o.aws}
 	if o.aws == embedded {
-		s.embedded = kumo.NewServer()
-		s.endpoint = s.embedded.URL
+		var err error
+		if s.embedded, err = startEmulator(); err != nil {
+			return nil, err
+		}
+		s.endpoint = s.embedded.url
 	}
 	if err := s.create(ctx, d); err != nil {
 		s.close()
@@ -79,7 +81,7 @@ func seed(ctx context.Context, o options, stdout, _ io.Writer) error {
 // close must come after the end of what calls s.
 func (s *services) close() {
 	if s.embedded != nil {
-		s.embedded.Close()
+		s.embedded.close()
 	}
 }
 

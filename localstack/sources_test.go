@@ -12,6 +12,7 @@ import (
 
 	lambdaevents "github.com/aws/aws-lambda-go/events"
 
+	"spillway/internal/runtimeapi/sqspoll"
 	"spillway/internal/sqsqueue"
 )
 
@@ -79,5 +80,28 @@ func TestAMessageOfTheQueueReachesTheFunction(t *testing.T) {
 	}
 	if len(event.Records) != 1 || event.Records[0].Body != `{"job":"job_1"}` || event.Records[0].EventSourceARN != queueARN(jobs.name) || event.Records[0].AWSRegion != region {
 		t.Errorf("got %+v; log: %s", event, &log)
+	}
+}
+
+// TestTheEmbeddedQueueKeepsTheTraceOfAMessage: as SQS does; by it an event source knows a loop.
+func TestTheEmbeddedQueueKeepsTheTraceOfAMessage(t *testing.T) {
+	e, err := startEmulator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.close)
+	s := &services{endpoint: e.url}
+	if err := s.create(t.Context(), deployment{queues: []queue{{name: "jobs", visibility: time.Minute}}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "JobsFunction") // what the SDK in a function looks at
+	t.Setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:7")
+	api := sqsqueue.New(s.config())
+	if err := (&sqsqueue.Queue{API: api, URL: queueURL("jobs")}).Send(t.Context(), []byte("{}"), 0); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&sqspoll.Queue{API: api, URL: queueURL("jobs")}).Receive(t.Context(), 1, time.Second)
+	if err != nil || len(got) != 1 || got[0].Named["AWSTraceHeader"].Text != "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:7" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
