@@ -162,7 +162,7 @@ type Claim struct {
 	Channel, Provider, Credential string
 }
 
-// Accepted: the provider has the job. It follows a claim by the same owner, or a look at an uncertain one.
+// Accepted says that the provider has the job. It follows a claim by the same owner, or a look at an uncertain one.
 type Accepted struct {
 	Owner    string // empty: found by the provider's lookup
 	Upstream string
@@ -170,13 +170,13 @@ type Accepted struct {
 	PollIn time.Duration
 }
 
-// Refused: the provider surely does not have it, and another channel may be tried.
+// Refused says that the provider surely does not have it, and that another channel may be tried.
 type Refused struct{ Owner string }
 
-// Lost: nobody knows whether the provider has it. Owner is empty where the lease has run out.
+// Lost says that nobody knows whether the provider has it. Owner is empty where the lease has run out.
 type Lost struct{ Owner string }
 
-// Pending: the provider is at work.
+// Pending says that the provider is at work.
 type Pending struct {
 	Seq      uint64
 	Progress int
@@ -185,17 +185,17 @@ type Pending struct {
 	PollIn  time.Duration
 }
 
-// PollFailed: the provider could not be asked.
+// PollFailed says that the provider could not be asked.
 type PollFailed struct {
 	Seq    uint64
 	PollIn time.Duration
 	Error  Error
 }
 
-// Done: the result has been copied.
+// Done says that the result has been copied.
 type Done struct{ Result Result }
 
-// Ended: the job ends without a result, as failed, cancelled or expired.
+// Ended says that the job ends without a result, as failed, cancelled or expired.
 type Ended struct {
 	State State
 	Error Error
@@ -203,7 +203,7 @@ type Ended struct {
 	Owner string
 }
 
-// AskedToCancel: the provider was asked.
+// AskedToCancel says that the provider was asked.
 type AskedToCancel struct{}
 
 // Told: the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
