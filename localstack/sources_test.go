@@ -90,17 +90,17 @@ func TestTheEmbeddedQueueKeepsTheTraceOfAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.close)
-	s := &services{endpoint: e.url}
-	if err := s.create(t.Context(), deployment{queues: []queue{{name: "jobs", visibility: time.Minute}}}); err != nil {
+	s, name := &services{endpoint: e.url}, fmt.Sprintf("jobs-%016x", rand.Uint64())
+	if err := s.create(t.Context(), deployment{queues: []queue{{name: name, visibility: time.Minute}}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "JobsFunction") // what the SDK in a function looks at
 	t.Setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:7")
 	api := sqsqueue.New(s.config())
-	if err := (&sqsqueue.Queue{API: api, URL: queueURL("jobs")}).Send(t.Context(), []byte("{}"), 0); err != nil {
+	if err := (&sqsqueue.Queue{API: api, URL: queueURL(name)}).Send(t.Context(), []byte("{}"), 0); err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&sqspoll.Queue{API: api, URL: queueURL("jobs")}).Receive(t.Context(), 1, time.Second)
+	got, err := (&sqspoll.Queue{API: api, URL: queueURL(name)}).Receive(t.Context(), 1, time.Second)
 	if err != nil || len(got) != 1 || got[0].Named["AWSTraceHeader"].Text != "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:7" {
 		t.Errorf("got %+v, %v", got, err)
 	}

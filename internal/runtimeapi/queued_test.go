@@ -5,6 +5,7 @@ package runtimeapi_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -48,8 +49,9 @@ func startQueued(t *testing.T) queued {
 	api := sqsqueue.New(aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 	})})
-	create := func(name string, attributes map[string]string) (string, string) {
+	create := func(kind string, attributes map[string]string) (string, string) {
 		attributes["VisibilityTimeout"] = "1"
+		name := fmt.Sprintf("%s-%016x", kind, rand.Uint64()) // the emulator's servers share what they hold
 		made, err := api.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 		must(t, err)
 		all, err := api.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: made.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
