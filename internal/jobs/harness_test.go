@@ -124,14 +124,14 @@ func (w *world) point() {
 // effect is something that the world notices.
 func (w *world) effect(name string, do func()) error {
 	w.point()
+	defer w.point()
 	w.mu.Lock()
-	err := w.broken[name]
-	if err == nil {
-		do()
+	defer w.mu.Unlock()
+	if err := w.broken[name]; err != nil {
+		return err
 	}
-	w.mu.Unlock()
-	w.point()
-	return err
+	do()
+	return nil
 }
 
 type store struct{ w *world }
