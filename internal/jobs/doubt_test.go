@@ -1,0 +1,74 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/jobs"
+	"spillway/internal/media"
+)
+
+// forgetful is a store that applies every write and loses every second answer.
+type forgetful struct {
+	media.Store
+	writes int
+}
+
+var errLost = errors.New("the answer was lost")
+
+func (f *forgetful) Create(ctx context.Context, j media.Job) error {
+	return errors.Join(f.Store.Create(ctx, j), errLost)
+}
+
+func (f *forgetful) Replace(ctx context.Context, j media.Job) error {
+	err := f.Store.Replace(ctx, j)
+	if f.writes++; err == nil && f.writes%2 == 1 {
+		return errLost
+	}
+	return err
+}
+
+// TestAWriteWhoseAnswerIsLost is known again by reading: it is made once, and what follows it happens once.
+func TestAWriteWhoseAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.engine.Jobs = &forgetful{Store: w.engine.Jobs}
+		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending(), succeeded()}
+		j := w.post(t, order())
+		assert.Equal(t, media.Running, j.State)
+		begun := w.job(t, j.ID)
+		require.Equal(t, 1, w.studio.submits)
+		w.run(t, 0)
+		w.now = begun.NextPollAt
+		for range 4 {
+			w.run(t, 10*time.Second)
+		}
+		got := w.job(t, j.ID)
+		assert.Equal(t, media.Succeeded, got.State)
+		assert.Equal(t, 1, w.studio.submits)
+		assert.Equal(t, 2, w.studio.polls)
+		assert.Len(t, w.told, 1)
+		assert.Len(t, w.changes, 5, "claimed, accepted, polled, done, told: each is recorded once")
+		assert.EqualValues(t, 5, got.Version)
+	})
+}
+
+// FuzzMessage hands anything to a batch: it is reported or done, and never panics.
+func FuzzMessage(f *testing.F) {
+	for _, s := range []string{`{"do":"poll","organization":"acme","job":"job_1","seq":1}`, `{"do":"submit","organization":"acme","job":"job_1"}`, `{`, `[]`, `{"seq":-1}`, "\xff", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := newWorld()
+		failed := w.engine.HandleBatch(t.Context(), []jobs.Record{{ID: "m", Body: body}})
+		assert.Equal(t, []string{"m"}, failed, "there is no job at all")
+		assert.Empty(t, w.panics)
+		assert.Zero(t, w.studio.submits+w.studio.polls+len(w.told)+len(w.queue))
+	})
+}
