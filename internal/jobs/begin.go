@@ -48,7 +48,7 @@ func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, e
 	}
 }
 
-// idOfKey is the id of the job that a key is bound to. Who knows it knows nothing of the key.
+// idOfKey is the id of the job that a key is bound to. It is no secret: a job is shown to its organization alone.
 func idOfKey(organization, key string) string {
 	sum := sha256.Sum256([]byte(organization + "\x00" + key))
 	return "job_" + hex.EncodeToString(sum[:16])

@@ -183,6 +183,34 @@ func TestDoubleSubmit(t *testing.T) {
 		assert.True(t, fresh)
 		assert.NotEqual(t, j.ID, theirs.ID)
 	})
+	t.Run("F27: the client leaves while its job is submitted: the submit goes on, and the repeat returns the job", func(t *testing.T) {
+		w := newWorld()
+		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+		client, left := context.WithCancel(ctx)
+		w.engine.Studios = map[string]provider.Studio{"openai": leaving{&w.studio, left}}
+		j, _ := submitting(w, "k1")
+		got, err := w.engine.Submit(client, j)
+		require.NoError(t, err)
+		require.Error(t, client.Err())
+		assert.Equal(t, media.Running, got.State)
+		again, fresh, err := w.engine.Begin(ctx, order())
+		require.NoError(t, err)
+		assert.False(t, fresh)
+		assert.Equal(t, got, again)
+		assert.Equal(t, 1, w.studio.submits)
+	})
+	t.Run("B39 e: a copy that is made again, of another content, is another object, and the job names its own", func(t *testing.T) {
+		w, j := running(t, succeeded(), succeeded())
+		w.fuse = 9 // after the object, before the job
+		assert.Equal(t, []string{"m"}, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m", Body: polling(j, 1)}}))
+		require.Len(t, w.objects, 1)
+		w.works["https://provider.test/x.mp4?sig=S1"] = work{content: mp4 + " again"}
+		assert.Empty(t, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m", Body: polling(j, 1)}}))
+		done := w.job(t, j.ID)
+		require.Equal(t, media.Succeeded, done.State)
+		assert.Len(t, w.objects, 2)
+		assert.Equal(t, digest(string(w.objects[done.Result.Object])), done.Result.SHA256)
+	})
 	t.Run("F29: a submit's message is lost: the sweeper sends it again", func(t *testing.T) {
 		w := newWorld()
 		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
@@ -454,6 +482,20 @@ type panicking struct{ provider.Studio }
 func (panicking) Poll(context.Context, provider.Task) (provider.Status, error) { panic("sk-secret") }
 
 type slow struct{ w *world }
+
+// leaving is a provider that sees whether its caller breaks off.
+type leaving struct {
+	*studio
+	left context.CancelFunc
+}
+
+func (l leaving) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
+	l.left()
+	if ctx.Err() != nil {
+		return provider.Submission{}, failure(fault.Cancelled, fault.Observation{Local: fault.Left, Sent: true})
+	}
+	return l.studio.Submit(ctx, t)
+}
 
 func (slow) Submit(context.Context, provider.Task) (provider.Submission, error) { panic("twice") }
 func (slow) Cancel(context.Context, provider.Task) (bool, error)                { return false, nil }

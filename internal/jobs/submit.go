@@ -70,7 +70,7 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 		return j, err
 	}
 
-	within, cancel := context.WithTimeout(ctx, j.LeaseUntil.Sub(e.now())-spare)
+	within, cancel := paid(ctx, j.LeaseUntil.Sub(e.now())-spare)
 	defer cancel()
 	var taken provider.Submission
 	f := e.call(submit, j, c, func(t provider.Task) (requestID string, err error) {
@@ -93,6 +93,18 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 		e.send(ctx, j, poll, in)
 	}
 	return j, err
+}
+
+// paid bounds what must not be broken off because the client has left: its work would be made, and nobody would know. The
+// invocation's own deadline holds.
+func paid(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end, limited := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	if !limited {
+		return ctx, cancel
+	}
+	ctx, inner := context.WithDeadline(ctx, end)
+	return ctx, func() { inner(); cancel() }
 }
 
 // accept writes down what the provider calls the job, at once: it is all that is known of it. The first poll's message follows.
