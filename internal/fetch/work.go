@@ -50,7 +50,7 @@ func (c *Client) Work(ctx context.Context, a provider.Artifact) (provider.Artifa
 	header.Set("User-Agent", "spillway")
 	client := &http.Client{Transport: c.transport(dial), CheckRedirect: func(next *http.Request, before []*http.Request) error {
 		next.Header.Del("Referer")
-		if same := next.URL.Scheme == u.Scheme && next.URL.Host == u.Host; len(before) > maxRedirects || !trusted(next.URL) && !(known && same) {
+		if same := next.URL.Scheme == u.Scheme && next.URL.Host == u.Host; len(before) > maxRedirects || !trusted(next.URL) && (!known || !same) {
 			return provider.ErrUntrusted
 		}
 		for _, earlier := range append(before, next) {
@@ -64,10 +64,10 @@ func (c *Client) Work(ctx context.Context, a provider.Artifact) (provider.Artifa
 	if err != nil {
 		return provider.Artifact{}, workError(ctx, err)
 	}
-	switch s := resp.StatusCode; {
-	case s == http.StatusOK:
+	switch resp.StatusCode {
+	case http.StatusOK:
 		return provider.Artifact{Body: resp.Body, ContentType: resp.Header.Get("Content-Type"), Size: max(resp.ContentLength, 0)}, nil
-	case s == http.StatusUnauthorized || s == http.StatusForbidden || s == http.StatusNotFound || s == http.StatusGone:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
 		err = provider.ErrGone
 	default:
 		err = errors.New("it is not given out now")

@@ -187,7 +187,7 @@ func TestDoubleSubmit(t *testing.T) {
 		w := newWorld()
 		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
 		client, left := context.WithCancel(ctx)
-		w.engine.Studios = map[string]provider.Studio{"openai": leaving{&w.studio, left}}
+		w.engine.Studios = map[string]provider.Studio{"fal": leaving{&w.studio, left}}
 		j, _ := submitting(w, "k1")
 		got, err := w.engine.Submit(client, j)
 		require.NoError(t, err)
@@ -445,7 +445,7 @@ func TestMessages(t *testing.T) {
 	t.Run("a panic is its own message's failure", func(t *testing.T) {
 		w, j := running(t)
 		bad := w.engine.Studios
-		w.engine.Studios = map[string]provider.Studio{"openai": panicking{}}
+		w.engine.Studios = map[string]provider.Studio{"fal": panicking{}}
 		assert.Equal(t, []string{"m1", "m3"}, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m1", Body: polling(j, 1)}, {ID: "m2", Body: polling(j, 0)}, {ID: "m3", Body: polling(j, 1)}}))
 		assert.Equal(t, []string{"string", "string"}, w.panics, "of what type, and not what it says")
 		w.engine.Studios = bad
@@ -453,7 +453,7 @@ func TestMessages(t *testing.T) {
 	t.Run("when less than five seconds are left the rest comes again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, j := running(t)
-			w.engine.Studios = map[string]provider.Studio{"openai": slow{w}}
+			w.engine.Studios = map[string]provider.Studio{"fal": slow{w}}
 			within, cancel := context.WithTimeout(ctx, 15*time.Second)
 			defer cancel()
 			var records []jobs.Record

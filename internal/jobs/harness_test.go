@@ -84,7 +84,7 @@ func newWorld() *world {
 	w := &world{now: start, ends: map[string]int{}, objects: map[string][]byte{}, works: map[string]work{"https://provider.test/x.mp4?sig=S1": {content: mp4}},
 		broken: map[string]error{}, answer: func(int) (int, error) { return 204, nil }}
 	w.studio.w = w
-	w.engine = &jobs.Engine{Jobs: store{w}, Catalog: loaded, Studios: map[string]provider.Studio{"openai": &w.studio},
+	w.engine = &jobs.Engine{Jobs: store{w}, Catalog: loaded, Studios: map[string]provider.Studio{"fal": &w.studio},
 		Submits: queue{w, "submits"}, Polls: queue{w, "polls"}, Tells: queue{w, "tells"}, Objects: bucket{w}, Library: library{w}, Teller: receiver{w},
 		Signing: func(string) redact.Secret { return redact.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") }, Record: records{w},
 		Now: func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.now }, Random: func() float64 { return 0.5 },
@@ -92,12 +92,13 @@ func newWorld() *world {
 	return w
 }
 
-// loaded has two channels of the model veo.
+// loaded has two channels of the model veo, and before them one that cannot make videos.
 var loaded = func() *catalog.Catalog {
 	c, err := catalog.Load([]byte(`{"version":"1",
-		"providers":[{"name":"one","kind":"openai","base_url":"https://one.test/v1"},{"name":"two","kind":"openai","base_url":"https://two.test/v1"}],
+		"providers":[{"name":"one","kind":"fal","base_url":"https://one.test/v1"},{"name":"two","kind":"fal","base_url":"https://two.test/v1"}],
 		"channels":[{"name":"two","provider":"two","models":["veo"],"priority":2,"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"one","provider":"one","models":["veo"],"priority":1,"credentials":[{"alias":"main","secret":"env:K"},{"alias":"own","secret":"env:K","organization":"bring"}]},
+			{"name":"mute","provider":"one","models":["veo"],"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"only","provider":"two","models":["veo-own"],"byok_only":true,"credentials":[{"alias":"own","secret":"env:K","organization":"bring"},{"alias":"platform","secret":"env:K"}]},
 			{"name":"other","provider":"one","models":["veo-own"],"credentials":[{"alias":"main","secret":"env:K"}]}],
 		"organizations":[{"name":"acme","models":["veo"]},{"name":"bring","models":["veo"]}]}`), func(string) string { return "secret" })
@@ -108,7 +109,7 @@ var loaded = func() *catalog.Catalog {
 }()
 
 // can has the studio find jobs of which nobody knows.
-func (w *world) canFind() { w.engine.Studios = map[string]provider.Studio{"openai": finder{&w.studio}} }
+func (w *world) canFind() { w.engine.Studios = map[string]provider.Studio{"fal": finder{&w.studio}} }
 
 // point is where the process may stop.
 func (w *world) point() {

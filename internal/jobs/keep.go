@@ -52,7 +52,7 @@ func (e *Engine) keep(ctx context.Context, j media.Job, a provider.Artifact) (me
 		return e.keepInHand(ctx, j, a)
 	}
 	if a.URL == "" {
-		return media.Result{}, failedWork("upstream_no_artifact", "the provider gave no work")
+		return media.Result{}, failedWork(media.NoArtifact, "the provider gave no work")
 	}
 	opened, err := e.Library.Work(ctx, a)
 	switch {
@@ -63,7 +63,7 @@ func (e *Engine) keep(ctx context.Context, j media.Job, a provider.Artifact) (me
 	case err != nil:
 		return media.Result{}, passing(string(fault.ProviderUnavailable), "the provider's result cannot be read", err)
 	}
-	defer opened.Body.Close() //nolint:errcheck // it has been read
+	defer opened.Body.Close()
 	return e.put(ctx, j, opened.Body, opened.Size)
 }
 
@@ -99,7 +99,7 @@ func (e *Engine) put(ctx context.Context, j media.Job, body io.Reader, size int6
 	n, err := io.ReadFull(body, head)
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
-		return media.Result{}, failedWork("upstream_no_artifact", "the provider's result is empty")
+		return media.Result{}, failedWork(media.NoArtifact, "the provider's result is empty")
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return media.Result{}, passing(string(fault.ProviderUnavailable), "the provider's result cannot be read", err)
 	}

@@ -22,6 +22,9 @@ func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
 	return all[min(j.Refusals, len(all)):]
 }
 
+// features are what a channel must be able to make.
+var features = map[media.Kind]catalog.Feature{media.Video: catalog.Videos, media.Music: catalog.Music}
+
 // byPriority are the channels of the job's model that make media, by priority, each with the organization's own credentials
 // before the platform's. Where the organization brings a key for a channel that takes no other, it is served by such alone.
 func (e *Engine) byPriority(_ context.Context, j media.Job) []route.Candidate {
@@ -30,7 +33,7 @@ func (e *Engine) byPriority(_ context.Context, j media.Job) []route.Candidate {
 	var all []route.Candidate
 	exclusive := false
 	for _, ch := range channels {
-		if e.Studios[ch.Provider.Kind] == nil {
+		if e.Studios[ch.Provider.Kind] == nil || ch.Capabilities.Lacks(features[j.Kind]) {
 			continue
 		}
 		var own, platform []route.Candidate

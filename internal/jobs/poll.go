@@ -42,7 +42,7 @@ func (e *Engine) pollJob(ctx context.Context, j media.Job) error {
 		return "", err
 	})
 	if a := status.Artifact; a != nil && a.Body != nil {
-		defer a.Body.Close() //nolint:errcheck // it has been read
+		defer a.Body.Close()
 	}
 	if f != nil {
 		hint := time.Duration(0)

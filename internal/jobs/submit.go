@@ -78,7 +78,7 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 		return taken.RequestID, err
 	})
 	if a := taken.Artifact; a != nil && a.Body != nil {
-		defer a.Body.Close() //nolint:errcheck // it has been read
+		defer a.Body.Close()
 	}
 	switch {
 	case f != nil:
@@ -141,7 +141,7 @@ func judge(f *fault.Failure, owner string, last bool) media.Event {
 	case f.Class == fault.ContentPolicy || f.Class == fault.GenerationFailed:
 	case refused(f) && !last:
 		return media.Refused{Owner: owner}
-	case !refused(f) && !(f.Parsed && f.Status >= 400 && f.Status < 500):
+	case !refused(f) && (!f.Parsed || f.Status < 400 || f.Status >= 500):
 		return media.Lost{Owner: owner} // a 5xx, or an answer that nobody understands
 	}
 	return media.Ended{State: media.Failed, Owner: owner, Error: errorOf(f)}
@@ -162,7 +162,7 @@ func refused(f *fault.Failure) bool {
 
 // codes are the words of contract.md §2 and providers.md §5.4 for what ends a job; any other class is a provider_error.
 var codes = map[fault.Class]string{
-	fault.ContentPolicy: "content_filter", fault.InvalidRequest: "invalid_input", fault.UnsupportedParameter: "invalid_input", fault.ContextLength: "invalid_input",
+	fault.ContentPolicy: media.ContentFilter, fault.InvalidRequest: media.InvalidInput, fault.UnsupportedParameter: media.InvalidInput, fault.ContextLength: media.InvalidInput,
 	fault.RateLimited: string(fault.ProviderRateLimited), fault.Overloaded: string(fault.ProviderUnavailable), fault.ServerError: string(fault.ProviderUnavailable),
 	fault.Network: string(fault.ProviderUnavailable), fault.Conflict: string(fault.ProviderUnavailable), fault.Timeout: string(fault.ProviderTimeout),
 	fault.Deadline: string(fault.ProviderTimeout),

@@ -206,10 +206,10 @@ type Ended struct {
 // AskedToCancel says that the provider was asked.
 type AskedToCancel struct{}
 
-// Told: the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
+// Told says that the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
 type Told struct{ N int }
 
-// NotTold: the callback did not take it.
+// NotTold says that the callback did not take it.
 type NotTold struct {
 	N  int
 	In time.Duration
