@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestTheTableIsLikeTheMemory(t *testing.T) {
 	api := dynamo.New(config(server.URL))
 	table := &dynamo.Idempotency{API: api, Table: table(t, api)}
 	verdicts := map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	alike := func(rt *rapid.T) {
 		memory := &idempotency.Memory{}
 		now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		keys := make([]idempotency.Key, 3)
@@ -86,8 +87,13 @@ func TestTheTableIsLikeTheMemory(t *testing.T) {
 			require.NoError(rt, err)
 			assert.Equal(rt, mine, theirs)
 		}
-	})
-	for _, v := range []string{"claim run", "claim replay", "claim in_flight", "claim mismatch", "renew done", "renew lost", "complete done", "complete lost", "complete failed", "release done", "release lost"} {
+	}
+	wanted := []string{"claim run", "claim replay", "claim in_flight", "claim mismatch", "renew done", "renew lost", "complete done", "complete lost", "complete failed", "release done", "release lost"}
+	seldom := func(v string) bool { return verdicts[v] == 0 }
+	for round := 0; round < 6 && (round == 0 || slices.ContainsFunc(wanted, seldom)); round++ { // some are seldom drawn
+		rapid.Check(t, alike)
+	}
+	for _, v := range wanted {
 		assert.Positive(t, verdicts[v], "%s never happened", v)
 	}
 }
