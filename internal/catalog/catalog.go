@@ -254,6 +254,9 @@ type Organization struct {
 	DefaultWhenDenied bool
 	// Region is the only one whose channels may serve its requests; empty: any.
 	Region string
+	// WebhookSecret signs the events of its media jobs, as whsec_ and base64 (Standard Webhooks); empty: there is none, and its
+	// jobs take no callback.
+	WebhookSecret redact.Secret
 }
 
 // Allows reports whether the organization's keys may call a route or model.

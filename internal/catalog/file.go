@@ -145,6 +145,7 @@ type fileOrganization struct {
 	DefaultModel   string   `json:"default_model" doc:"Tried last, if it is not among the candidates already."`
 	WhenNotEnabled string   `json:"when_not_enabled" oneof:"error default_model" default:"error" doc:"default_model: a model that is not enabled is served by the default model instead of being refused."`
 	Region         string   `json:"region" max:"64" doc:"Data residency: only channels of this region serve its requests."`
+	WebhookSecret  string   `json:"webhook_secret" form:"secret" doc:"Where the secret is that signs the events which its media jobs send to a callback_url: env:NAME, never the secret itself. The variable holds whsec_ and the base64 of 24 to 64 random bytes (Standard Webhooks). While it is not set, its jobs take no callback_url."`
 }
 
 type fileKey struct {

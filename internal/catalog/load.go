@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"slices"
@@ -334,8 +335,34 @@ func (l *loader) organization(at Path, o fileOrganization) {
 		l.dangling(at.Member("region"), regionNames, "no channel is in %q%s", clip(o.Region), didYouMean(o.Region, l.regions()))
 	}
 	l.catalog.Organizations[o.Name] = &Organization{Name: o.Name, Models: requested(o.Models), Region: o.Region,
-		DefaultModel: chat.RequestedModel(o.DefaultModel), DefaultWhenDenied: o.WhenNotEnabled == "default_model"}
+		DefaultModel: chat.RequestedModel(o.DefaultModel), DefaultWhenDenied: o.WhenNotEnabled == "default_model",
+		WebhookSecret: l.webhookSecret(at.Member("webhook_secret"), o)}
 }
+
+// webhookSecret reads the secret that signs an organization's events. One that no receiver could check is as good as none, and
+// is told of as such: whoever wants a callback is refused, and everything else goes on.
+func (l *loader) webhookSecret(at Path, o fileOrganization) redact.Secret {
+	name, _ := strings.CutPrefix(o.WebhookSecret, "env:")
+	if !isReference(o.WebhookSecret) {
+		return redact.Secret{} // none, or reported already
+	}
+	value, why := l.getenv(name), ""
+	text, prefixed := strings.CutPrefix(value, "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(text); value == "" {
+		why = "is not set"
+	} else if !prefixed || err != nil || len(key) < minWebhookKey || len(key) > maxWebhookKey {
+		why = fmt.Sprintf("does not hold whsec_ and the base64 of %d to %d bytes", minWebhookKey, maxWebhookKey)
+	}
+	if why != "" {
+		l.notice("%s: %s %s: jobs of the organization %q take no callback_url", at, name, why, o.Name)
+		return redact.Secret{}
+	}
+	return redact.NewSecret(value)
+}
+
+// A key of Standard Webhooks has so many bytes
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, 2026-11-30).
+const minWebhookKey, maxWebhookKey = 24, 64
 
 // callable reports a name that is neither a route nor a model.
 func (l *loader) callable(at Path, name string) {

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,6 +116,8 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_organization_default":    `organizations[0].default_model: "gpt-z9" is neither a route nor a model (did you mean "gpt-a"?)`,
 		"busted_organization_no_default": "organizations[0].when_not_enabled: default_model needs a default_model",
 
+		"busted_organization_webhook_secret": "organizations[0].webhook_secret: must be a reference such as env:NAME, never the secret itself",
+
 		"busted_key_itself":       "keys[0].sha256: must be the 64 lower-case hexadecimal digits of the key's SHA-256, never the key itself",
 		"busted_key_upper_case":   "keys[0].sha256: must be the 64 lower-case hexadecimal digits",
 		"busted_key_twice":        "keys[1].sha256: stands twice",
@@ -174,7 +177,8 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	assert.Len(t, problems, len(broken))
 }
 
-var full = map[string]string{"MAIN_KEY": "sk-main-0123456789", "ACME_KEY": "sk-acme-0123456789", "LOCAL_KEY": "sk-local-0123456789", "LOCAL_URL": "http://127.0.0.1:8000/v1"}
+var full = map[string]string{"MAIN_KEY": "sk-main-0123456789", "ACME_KEY": "sk-acme-0123456789", "LOCAL_KEY": "sk-local-0123456789", "LOCAL_URL": "http://127.0.0.1:8000/v1",
+	"HOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 
 // TestFullConfiguration reads a file in which every member has a value of its own.
 func TestFullConfiguration(t *testing.T) {
@@ -235,7 +239,9 @@ func TestFullConfiguration(t *testing.T) {
 
 	acme := c.Organizations["acme"]
 	assert.Equal(t, &catalog.Organization{Name: "acme", Models: []chat.RequestedModel{"support-v1", "local/gpt-a", "*"}, DefaultModel: "llama",
-		DefaultWhenDenied: true, Region: "home"}, acme)
+		DefaultWhenDenied: true, Region: "home", WebhookSecret: acme.WebhookSecret}, acme)
+	assert.Equal(t, full["HOOK_SECRET"], acme.WebhookSecret.Reveal())
+	assert.True(t, c.Organizations["empty"].WebhookSecret.Empty())
 	assert.True(t, acme.Allows("whatever"), "* stands for everything")
 	assert.False(t, c.Organizations["empty"].Allows("llama"))
 
@@ -276,6 +282,7 @@ func TestNotices(t *testing.T) {
 		`channels[1].credentials[0].secret: LOCAL_KEY is not set: the credential "l" is out of use`,
 		`providers[1].base_url: LOCAL_URL is not set: the provider "local" is out of use`,
 		`keys[1].when: LOCAL_URL is not set: the key "dev" is out of use`,
+		`organizations[0].webhook_secret: HOOK_SECRET is not set: jobs of the organization "acme" take no callback_url`,
 	}, c.Notices)
 	assert.Len(t, c.ByName("main").Credentials, 1)
 	assert.Empty(t, c.ByName("local/llama@home").Credentials)
@@ -292,6 +299,40 @@ func TestAddressesFromTheEnvironmentAreChecked(t *testing.T) {
 			_, err := catalog.Load(read(t, "working_full"), environment(vars))
 			require.ErrorContains(t, err, "providers[1].base_url")
 			assert.NotContains(t, err.Error(), "sk-")
+		})
+	}
+}
+
+// TestSecretsOfWebhooksAreChecked: what a receiver would refuse is found out when the configuration is loaded, and not repeated.
+func TestSecretsOfWebhooksAreChecked(t *testing.T) {
+	of := func(bytes int) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", bytes)))
+	}
+	for name, tt := range map[string]struct {
+		value string
+		good  bool
+	}{
+		"24 bytes":                           {of(24), true},
+		"64 bytes":                           {of(64), true},
+		"23 bytes are too few":               {of(23), false},
+		"65 bytes are too many":              {of(65), false},
+		"without its prefix":                 {strings.TrimPrefix(of(32), "whsec_"), false},
+		"base64 of addresses":                {"whsec_" + strings.Repeat("-_", 20), false},
+		"base64 without its filling":         {strings.TrimRight(of(25), "="), false},
+		"another key, by a slip of the hand": {"sk-main-0123456789", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vars := maps.Clone(full)
+			vars["HOOK_SECRET"] = tt.value
+			c, err := catalog.Load(read(t, "working_full"), environment(vars))
+			require.NoError(t, err)
+			if tt.good {
+				assert.Empty(t, c.Notices)
+				assert.Equal(t, tt.value, c.Organizations["acme"].WebhookSecret.Reveal())
+				return
+			}
+			assert.Equal(t, []string{`organizations[0].webhook_secret: HOOK_SECRET does not hold whsec_ and the base64 of 24 to 64 bytes: jobs of the organization "acme" take no callback_url`}, c.Notices)
+			assert.True(t, c.Organizations["acme"].WebhookSecret.Empty())
 		})
 	}
 }
