@@ -53,7 +53,3 @@ func idOfKey(organization, key string) string {
 	sum := sha256.Sum256([]byte(organization + "\x00" + key))
 	return "job_" + hex.EncodeToString(sum[:16])
 }
-
-// Enqueue has a job submitted by whoever takes the queue's messages: where a provider answers with the work itself, which takes
-// longer than a client waits. A message that is lost is sent again by the sweeper.
-func (e *Engine) Enqueue(ctx context.Context, j media.Job) { e.send(ctx, j, submit, 0) }

@@ -497,6 +497,7 @@ func (l leaving) Submit(ctx context.Context, t provider.Task) (provider.Submissi
 	return l.studio.Submit(ctx, t)
 }
 
+func (slow) Synchronous() bool                                                  { return false }
 func (slow) Submit(context.Context, provider.Task) (provider.Submission, error) { panic("twice") }
 func (slow) Cancel(context.Context, provider.Task) (bool, error)                { return false, nil }
 func (s slow) Poll(ctx context.Context, _ provider.Task) (provider.Status, error) {

@@ -92,12 +92,18 @@ func newWorld() *world {
 	return w
 }
 
-// loaded has two channels of the model veo, and before them one that cannot make videos.
+// loaded has two channels of the model veo, and before them one that cannot make videos. The provider box answers with the work
+// itself: it is the first in turn for a song, and the second for a jingle.
 var loaded = func() *catalog.Catalog {
 	c, err := catalog.Load([]byte(`{"version":"1",
-		"providers":[{"name":"one","kind":"fal","base_url":"https://one.test/v1"},{"name":"two","kind":"fal","base_url":"https://two.test/v1"}],
+		"providers":[{"name":"one","kind":"fal","base_url":"https://one.test/v1"},{"name":"two","kind":"fal","base_url":"https://two.test/v1"},
+			{"name":"box","kind":"elevenlabs","base_url":"https://box.test/v1"}],
 		"channels":[{"name":"two","provider":"two","models":["veo"],"priority":2,"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"one","provider":"one","models":["veo"],"priority":1,"credentials":[{"alias":"main","secret":"env:K"},{"alias":"own","secret":"env:K","organization":"bring"}]},
+			{"name":"box","provider":"box","models":["song"],"priority":1,"credentials":[{"alias":"main","secret":"env:K"}]},
+			{"name":"jukebox","provider":"box","models":["jingle"],"priority":1,"credentials":[{"alias":"main","secret":"env:K"}]},
+			{"name":"tape","provider":"one","models":["song"],"priority":2,"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
+			{"name":"reel","provider":"one","models":["jingle"],"priority":0,"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"mute","provider":"one","models":["veo"],"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"only","provider":"two","models":["veo-own"],"byok_only":true,"credentials":[{"alias":"own","secret":"env:K","organization":"bring"},{"alias":"platform","secret":"env:K"}]},
 			{"name":"other","provider":"one","models":["veo-own"],"credentials":[{"alias":"main","secret":"env:K"}]}],
@@ -265,6 +271,7 @@ type studio struct {
 	w       *world
 	submit  []submitted
 	poll    []polled
+	atOnce  bool // it answers with the work itself
 	cancel  func() (bool, error)
 	found   func() (string, bool, error)
 	submits int            // calls
@@ -283,6 +290,8 @@ type polled struct {
 	provider.Status
 	err error
 }
+
+func (s *studio) Synchronous() bool { return s.atOnce }
 
 func (s *studio) Submit(_ context.Context, t provider.Task) (provider.Submission, error) {
 	var a submitted

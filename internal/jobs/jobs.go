@@ -9,7 +9,7 @@
 // If the process stops, or a call is lost:
 //
 //	after                                   what is left behind                        who repairs it, and when
-//	the job is created                      a queued job without a message             the sweeper sends it again, after 2 min
+//	the job is created, or left to a queue  a queued job without a message             the sweeper sends one, after 2 min
 //	a claim, or during the submit           a submitting job; perhaps a paid one       its lease ends after 2 min: uncertain. The sweeper asks a
 //	                                                                                   provider that can tell; else it expires at its deadline
 //	a submit, its answer not written        the same                                   〃: it is never submitted again
@@ -112,7 +112,8 @@ type Engine struct {
 	// the order must stay the same while the configuration does: those that refused it are passed over by their number. nil:
 	// by priority.
 	Plan func(ctx context.Context, j media.Job) []route.Candidate
-	// Submits takes the messages of jobs that wait to be submitted, Polls those of jobs to be asked for, and Tells those of
+	// Submits takes the messages of jobs that wait to be submitted: whoever handles one may have to wait for the work itself,
+	// so that a batch of this queue should be one message. Polls takes those of jobs to be asked for, and Tells those of
 	// callbacks to be told. They may be the same.
 	Submits, Polls, Tells Queue
 	Objects               Objects

@@ -11,13 +11,13 @@ import (
 	"spillway/internal/route"
 )
 
-// able are those who may make a job and have not refused it.
+// able are those who may make a job, have an adapter, and have not refused it.
 func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
 	plan := e.Plan
 	if plan == nil {
 		plan = e.byPriority
 	}
-	all := plan(ctx, j)
+	all := slices.DeleteFunc(slices.Clone(plan(ctx, j)), func(c route.Candidate) bool { return e.Studios[c.Channel.Provider.Kind] == nil })
 	all = all[:min(maxRefusals, len(all))]
 	return all[min(j.Refusals, len(all)):]
 }

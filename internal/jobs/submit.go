@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"spillway/internal/fault"
@@ -23,10 +22,23 @@ const (
 // ErrNobody says that no channel can take a job now. It stays queued, is tried again by the sweeper, and expires at its deadline.
 var ErrNobody = errors.New("no channel can take the job")
 
-// Submit hands a queued job to a provider: once, except that a channel which surely has not taken it is followed by the next.
-// It returns the job as it has become; that it is no longer queued to begin with, or that another execution submits it, is
-// no error. An error is ErrNobody, or the store's: then the job's state in the store is the truth.
+// Start hands a fresh job on while its client waits: to the providers that take it and make it later at once, one channel after
+// another while they surely refuse, as Submit does. As soon as the next in turn is one that answers with the work itself,
+// the rest is left to whoever takes the messages of Engine.Submits, and the job stays queued; a message that is lost is
+// sent again by the sweeper. Job and error are as Submit's.
+func (e *Engine) Start(ctx context.Context, j media.Job) (media.Job, error) {
+	return e.submitWhile(ctx, j, func(s provider.Studio) bool { return !s.Synchronous() })
+}
+
+// Submit hands a queued job to a provider of either kind: once, except that a channel which surely has not taken it is followed
+// by the next. It returns the job as it has become; that it is no longer queued to begin with, or that another execution
+// submits it, is no error. An error is ErrNobody, or the store's: then the job's state in the store is the truth.
 func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
+	return e.submitWhile(ctx, j, func(provider.Studio) bool { return true })
+}
+
+// submitWhile submits a job here for as long as it is queued and the next in turn is one to be submitted to here.
+func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (media.Job, error) {
 	for j.State == media.Queued {
 		if !e.now().Before(j.Deadline) {
 			return e.late(e.step(ctx, j, expired))
@@ -34,6 +46,10 @@ func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
 		able := e.able(ctx, j)
 		if len(able) == 0 {
 			return j, ErrNobody
+		}
+		if !here(e.Studios[able[0].Channel.Provider.Kind]) {
+			e.send(ctx, j, submit, 0)
+			return j, nil
 		}
 		var err error
 		if j, err = e.submitTo(ctx, j, able[0], len(able) == 1); err != nil {
@@ -58,9 +74,6 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 // stops before the answer is written leaves a lease, and at its end a job of which nobody knows.
 func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, last bool) (media.Job, error) {
 	studio := e.Studios[c.Channel.Provider.Kind]
-	if studio == nil {
-		return j, fmt.Errorf("submitting to %s: %w", c.Channel.Name, errNoStudio)
-	}
 	owner := e.token()
 	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c)})
 	switch {

@@ -28,6 +28,9 @@ type Task struct {
 // *fault.Failure, classified, with what had been sent when it failed: a Submit that may have been accepted must say so
 // (Ambiguous), since it is never repeated. All must be safe for concurrent use.
 type Studio interface {
+	// Synchronous reports whether Submit answers with the work itself, which takes longer than a client waits. It must be the
+	// same each time.
+	Synchronous() bool
 	// Submit asks for the work. A provider that takes a token of ours must get the job's id, the same each time.
 	Submit(ctx context.Context, t Task) (Submission, error)
 	// Poll asks how it goes. An answer about the job is a Status, also one that says that it failed; an error is a call

@@ -22,6 +22,9 @@ type Studio struct {
 
 var _ provider.Studio = (*Studio)(nil)
 
+// Synchronous implements provider.Studio: the answer is the work.
+func (*Studio) Synchronous() bool { return true }
+
 // Submit makes the music. The answer's body is the work, and must be read to its end: an error on the way is a *fault.Failure,
 // and the work is lost then, and paid for. A 2xx that is no sound is an artifact without anything.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {

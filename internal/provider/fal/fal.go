@@ -37,6 +37,9 @@ type Studio struct {
 
 var _ provider.Studio = (*Studio)(nil)
 
+// Synchronous implements provider.Studio: the work is asked for later.
+func (*Studio) Synchronous() bool { return false }
+
 // Submit puts a request into the queue. The handle is where it is asked for.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
 	order, failure := s.Desk.Order(t)

@@ -32,6 +32,9 @@ type Studio struct {
 
 var _ provider.Studio = (*Studio)(nil)
 
+// Synchronous implements provider.Studio: the work is asked for later.
+func (*Studio) Synchronous() bool { return false }
+
 // Submit begins an operation. Its name is the handle.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
 	order, failure := s.Desk.Order(t)
