@@ -27,8 +27,12 @@ import (
 	"github.com/sivchari/kumo"
 )
 
-// Names are the tables and the bucket.
-type Names struct{ Idempotency, Health, Requests, Results string }
+// Names are the tables and the bucket, and with OpenJobs the table of jobs and the queues of their polls, of those that wait to be
+// submitted and of the callbacks to be told.
+type Names struct {
+	Idempotency, Health, Requests, Results string
+	Jobs, Polls, Generate, Webhooks        string
+}
 
 // emulator is the one of this process, which it lives as long as: all that are made in one process share what they hold, and
 // must not be made at the same time.
@@ -37,21 +41,53 @@ var emulator = sync.OnceValue(kumo.NewServer)
 // opened counts the states of this process. Each has names of its own.
 var opened atomic.Int64
 
-func (n Names) tables() []string { return []string{n.Idempotency, n.Health, n.Requests} }
+func (n Names) tables() []string {
+	all := []string{n.Idempotency, n.Health, n.Requests}
+	if n.Jobs != "" {
+		all = append(all, n.Jobs)
+	}
+	return all
+}
+
+// Queues are the queues without their dead-letter queues; none without jobs.
+func (n Names) Queues() []string {
+	if n.Jobs == "" {
+		return nil
+	}
+	return []string{n.Polls, n.Generate, n.Webhooks}
+}
 
 func newNames() Names {
 	n := "-" + strconv.FormatInt(opened.Add(1), 10)
 	return Names{Idempotency: "idempotency" + n, Health: "health" + n, Requests: "requests" + n, Results: "results" + n}
 }
 
+func (n Names) withJobs() Names {
+	_, number, _ := strings.Cut(n.Idempotency, "-")
+	n.Jobs, n.Polls, n.Generate, n.Webhooks = "jobs-"+number, "polls-"+number, "generate-"+number, "webhooks-"+number
+	return n
+}
+
 // Call is one call of a store as it came in.
 type Call struct {
-	// Operation is what DynamoDB or S3 calls it: PutItem, UpdateItem, PutObject.
+	// Operation is what DynamoDB, SQS or S3 calls it: PutItem, SendMessage, PutObject.
 	Operation string
-	// Table is the table or the bucket.
+	// Table is the table, the queue or the bucket.
 	Table string
-	Body  []byte
-	At    time.Time
+	// Body is what came with it. Of an object it is only to be had while the call is watched.
+	Body []byte
+	At   time.Time
+	// Status is what it was answered with, once it is applied; 0 before.
+	Status int
+	object bool // it is of the bucket
+}
+
+// remembered is the call without what would fill the memory.
+func (c Call) remembered() Call {
+	if c.object {
+		c.Body = nil
+	}
+	return c
 }
 
 // Moment is where a call is.
@@ -120,15 +156,16 @@ func (s *State) Close() {
 	for _, table := range s.Names.tables() {
 		_ = s.dynamo("DeleteTable", map[string]any{"TableName": table}, nil) // what is left goes with the process
 	}
+	s.closeJobs()
 }
 
 // Env is what a function's environment says of the state, as "NAME=value".
 func (s *State) Env() []string {
-	return []string{
+	return append([]string{
 		"SPILLWAY_IDEMPOTENCY_TABLE=" + s.Names.Idempotency, "SPILLWAY_HEALTH_TABLE=" + s.Names.Health, "SPILLWAY_REQUESTS_TABLE=" + s.Names.Requests,
 		"SPILLWAY_RESULTS_BUCKET=" + s.Names.Results, "AWS_ENDPOINT_URL=" + s.url,
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
-	}
+	}, s.jobsEnv()...)
 }
 
 // Watch sets who watches from now on; nil: nobody.
@@ -166,7 +203,7 @@ func (s *State) pass(w http.ResponseWriter, r *http.Request) {
 	}
 	call := newCall(r, body)
 	s.mu.Lock()
-	s.calls = append(s.calls, call)
+	s.calls = append(s.calls, call.remembered())
 	watch, delay := s.watch, s.delay
 	s.mu.Unlock()
 	if !pause(r.Context(), delay) {
@@ -208,6 +245,7 @@ func (s *State) applied(resp *http.Response) error {
 			return err
 		}
 	}
+	call.Status = resp.StatusCode
 	if watch != nil && !watch(call, Applied) {
 		return errCut
 	}
@@ -250,11 +288,12 @@ func (s *State) addItem(resp *http.Response, call Call) error {
 func newCall(r *http.Request, body []byte) Call {
 	c := Call{Body: body, At: time.Now()}
 	if _, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
-		var in struct{ TableName string }
+		var in struct{ TableName, QueueUrl string }
 		_ = json.Unmarshal(body, &in) // what is no JSON has no table
-		c.Operation, c.Table = operation, in.TableName
+		c.Operation, c.Table = operation, cmp.Or(in.TableName, queueName(in.QueueUrl))
 		return c
 	}
+	c.object = true
 	c.Table, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c.Operation = cmp.Or(map[string]string{http.MethodPut: "PutObject", http.MethodGet: "GetObject"}[r.Method], r.Method)
 	return c

@@ -22,6 +22,13 @@ func opened(t *testing.T) (*state.State, aws.Config, *dynamo.Idempotency) {
 	s, err := state.Open()
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
+	config, env := told(t, s)
+	return s, config, &dynamo.Idempotency{API: dynamo.New(config), Table: env["SPILLWAY_IDEMPOTENCY_TABLE"]}
+}
+
+// told is what a function reads of its environment.
+func told(t *testing.T, s *state.State) (aws.Config, map[string]string) {
+	t.Helper()
 	env := map[string]string{"SPILLWAY_ADDR": "127.0.0.1:0"}
 	for _, e := range s.Env() {
 		for i := range e {
@@ -36,7 +43,7 @@ func opened(t *testing.T) (*state.State, aws.Config, *dynamo.Idempotency) {
 	config := aws.Config{Region: read.State.Region, BaseEndpoint: &read.State.DynamoDB, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 	})}
-	return s, config, &dynamo.Idempotency{API: dynamo.New(config), Table: read.State.IdempotencyTable}
+	return config, env
 }
 
 func TestTheStoresKeepTheirContractsOverTheWire(t *testing.T) {
