@@ -11,8 +11,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"spillway/internal/media"
+	"spillway/internal/usage"
 )
 
 // Querier is the part of DynamoDB that reads indexes.
@@ -26,7 +28,7 @@ type Querier interface {
 // somebody has yet to look at, since only they have the attribute "due".
 //
 // The table tells each job's story in the console: status, provider, progress, polls, last error and ISO times are
-// attributes of their own. What only code reads stands in "detail" as JSON.
+// attributes of their own, and so is what it cost, where that is known. What only code reads stands in "detail" as JSON.
 type Jobs struct {
 	API   Querier
 	Table string
@@ -153,13 +155,14 @@ type jobDetail struct {
 	Deadline    time.Time     `json:"deadline"`
 	Error       *media.Error  `json:"error,omitempty"`
 	Result      *media.Result `json:"result,omitempty"`
+	Cost        media.Cost    `json:"cost,omitzero"`
 }
 
 // writtenJob is a job as an item.
 func writtenJob(j media.Job) (item, error) {
 	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Channel: j.Channel, Credential: j.Credential,
 		Owner: j.Owner, LeaseUntil: j.LeaseUntil, Upstream: j.Upstream, Seq: j.Seq, NextPollAt: j.NextPollAt, CancelAsked: j.CancelAsked, CreatedAt: j.CreatedAt,
-		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result})
+		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result, Cost: j.Cost})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job: %w", err)
 	}
@@ -177,6 +180,9 @@ func writtenJob(j media.Job) (item, error) {
 	}
 	if j.Result != nil {
 		it["result"] = text(j.Result.Object)
+	}
+	if j.Cost.Known {
+		it["cost_usd"] = &types.AttributeValueMemberN{Value: usage.Nano(j.Cost.Nano).String()}
 	}
 	if at := j.LookAt(); !at.IsZero() {
 		it["due"], it["look_at"], it["look_at_time"] = text(duePartition), number(at.UnixMilli()), iso(at)
@@ -204,5 +210,5 @@ func readJob(it item) (media.Job, error) {
 		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
 		Refusals: count("refusals"), Upstream: d.Upstream, Seq: d.Seq, PollFailures: count("poll_failures"), NextPollAt: d.NextPollAt, Progress: count("progress"),
 		Strange: v.text("unknown_status"), CancelAsked: d.CancelAsked, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, FinishedAt: d.FinishedAt, Deadline: d.Deadline,
-		Error: d.Error, Result: d.Result}, nil
+		Error: d.Error, Result: d.Result, Cost: d.Cost}, nil
 }

@@ -122,10 +122,26 @@ type Job struct {
 	CreatedAt, UpdatedAt, FinishedAt time.Time
 	Deadline                         time.Time
 
-	// Error says why it did not succeed. Result is what it made. Both belong to a terminal state.
+	// Error says why it did not succeed. Result is what it made. Cost is what the provider asks for it. All belong to a terminal
+	// state.
 	Error  *Error
 	Result *Result
+	Cost   Cost
 }
+
+// Cost is what a job cost at its provider. The zero value is not known, which is not the same as zero.
+type Cost struct {
+	// Known says that Nano can be charged; it is in billionths of a US dollar.
+	Known bool
+	Nano  int64
+	// Basis says how it is known: "listed", a price and what was asked for; "unmade", no provider has begun. Empty: it is not known.
+	Basis string
+	// Version is the price table's.
+	Version string
+}
+
+// Unmade is the cost of a job that no provider has begun.
+func Unmade() Cost { return Cost{Known: true, Basis: "unmade"} }
 
 // Error is why a job ended without a result. Code is one of contract.md §2 and the media words of §8.
 type Error struct {
@@ -193,7 +209,10 @@ type PollFailed struct {
 }
 
 // Done says that the result has been copied.
-type Done struct{ Result Result }
+type Done struct {
+	Result Result
+	Cost   Cost
+}
 
 // Ended says that the job ends without a result, as failed, cancelled or expired.
 type Ended struct {
@@ -201,6 +220,8 @@ type Ended struct {
 	Error Error
 	// Owner is who submits, for a job that ends while it is submitted.
 	Owner string
+	// Cost is what it cost all the same. A job that ends while it is queued cost nothing.
+	Cost Cost
 }
 
 // AskedToCancel says that the provider was asked.
@@ -326,7 +347,7 @@ func (e Done) apply(j Job, now time.Time) (Job, error) {
 		return j, err
 	}
 	r := e.Result
-	j.Result, j.Progress = &r, 100
+	j.Result, j.Progress, j.Cost = &r, 100, e.Cost
 	return j, nil
 }
 
@@ -334,10 +355,15 @@ func (e Ended) apply(j Job, now time.Time) (Job, error) {
 	if e.State == Succeeded || !e.State.Terminal() || j.State == Submitting && !j.owned(e.Owner) {
 		return j, ErrNoEdge
 	}
+	cost := e.Cost
+	if j.State == Queued {
+		cost = Unmade()
+	}
 	j, err := j.to(e.State, now)
 	if err != nil {
 		return j, err
 	}
+	j.Cost = cost
 	if e.Error != (Error{}) {
 		why := e.Error
 		j.Error = &why

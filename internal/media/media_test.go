@@ -241,3 +241,32 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 }
 
 func TestTheMemoryKeepsWhatAStoreMust(t *testing.T) { storetest.Jobs(t, &media.Memory{}) }
+
+// TestTheCostOfAnEnd: a cost belongs to the end alone, and one that nobody knows is not zero.
+func TestTheCostOfAnEnd(t *testing.T) {
+	listed := media.Cost{Known: true, Nano: 3_200_000_000, Basis: "listed", Version: "v1"}
+	for name, c := range map[string]struct {
+		from  media.State
+		event media.Event
+		want  media.Cost
+	}{
+		"what was made costs what its event says":              {media.Running, media.Done{Cost: listed}, listed},
+		"what was made, at a price that nobody knows":          {media.Running, media.Done{}, media.Cost{}},
+		"what failed costs what its event says":                {media.Running, media.Ended{State: media.Failed, Cost: media.Unmade()}, media.Unmade()},
+		"what failed, and may be paid for":                     {media.Running, media.Ended{State: media.Failed}, media.Cost{}},
+		"what nobody knows of may be paid for":                 {media.Uncertain, media.Ended{State: media.Expired}, media.Cost{}},
+		"what was cancelled before it was submitted is free":   {media.Queued, media.Ended{State: media.Cancelled}, media.Unmade()},
+		"what expired before it was submitted is free":         {media.Queued, media.Ended{State: media.Expired, Cost: listed}, media.Unmade()},
+		"what is asked for too often may be made all the same": {media.Running, media.PollFailed{Seq: 1}, media.Cost{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := in(t, c.from)
+			j.PollFailures = media.MaxPollFailures - 1
+			require.Zero(t, j.Cost)
+			ended, err := j.Next(c.event, start)
+			require.NoError(t, err)
+			require.True(t, ended.State.Terminal())
+			assert.Equal(t, c.want, ended.Cost)
+		})
+	}
+}

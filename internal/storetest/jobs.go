@@ -61,7 +61,8 @@ func Jobs(t *testing.T, s media.Store) {
 			media.Pending{Seq: 1, Progress: 20, Strange: "REHEARSING", PollIn: 4 * time.Second},
 			media.PollFailed{Seq: 2, PollIn: 8 * time.Second},
 			media.AskedToCancel{},
-			media.Done{Result: media.Result{Object: "media/x.mp4", ContentType: "video/mp4", Size: 60 << 20, SHA256: "ab"}},
+			media.Done{Result: media.Result{Object: "media/x.mp4", ContentType: "video/mp4", Size: 60 << 20, SHA256: "ab"},
+				Cost: media.Cost{Known: true, Nano: 3_200_000_001, Basis: "listed", Version: "v1"}},
 			media.NotTold{N: 0, In: 5 * time.Second},
 			media.Told{N: 1},
 		} {
