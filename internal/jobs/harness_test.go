@@ -104,10 +104,12 @@ var loaded = func() *catalog.Catalog {
 			{"name":"jukebox","provider":"box","models":["jingle"],"priority":1,"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"tape","provider":"one","models":["song"],"priority":2,"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"reel","provider":"one","models":["jingle"],"priority":0,"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
+			{"name":"left","provider":"one","models":["equals"],"credentials":[{"alias":"main","secret":"env:K"}]},
+			{"name":"right","provider":"two","models":["equals"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"mute","provider":"one","models":["veo"],"cannot":["videos"],"credentials":[{"alias":"main","secret":"env:K"}]},
 			{"name":"only","provider":"two","models":["veo-own"],"byok_only":true,"credentials":[{"alias":"own","secret":"env:K","organization":"bring"},{"alias":"platform","secret":"env:K"}]},
 			{"name":"other","provider":"one","models":["veo-own"],"credentials":[{"alias":"main","secret":"env:K"}]}],
-		"organizations":[{"name":"acme","models":["veo"]},{"name":"bring","models":["veo"]}]}`), func(string) string { return "secret" })
+		"organizations":[{"name":"acme","models":["*"]},{"name":"bring","models":["*"]}]}`), func(string) string { return "secret" })
 	if err != nil {
 		panic(err)
 	}

@@ -1,8 +1,11 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"math/rand/v2"
 	"slices"
 
 	"spillway/internal/catalog"
@@ -15,7 +18,7 @@ import (
 func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
 	plan := e.Plan
 	if plan == nil {
-		plan = e.byPriority
+		plan = e.plan
 	}
 	all := slices.DeleteFunc(slices.Clone(plan(ctx, j)), func(c route.Candidate) bool { return e.Studios[c.Channel.Provider.Kind] == nil })
 	all = all[:min(maxRefusals, len(all))]
@@ -25,31 +28,32 @@ func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
 // features are what a channel must be able to make.
 var features = map[media.Kind]catalog.Feature{media.Video: catalog.Videos, media.Music: catalog.Music}
 
-// byPriority are the channels of the job's model that make media, by priority, each with the organization's own credentials
-// before the platform's. Where the organization brings a key for a channel that takes no other, it is served by such alone.
-func (e *Engine) byPriority(_ context.Context, j media.Job) []route.Candidate {
-	channels := slices.Clone(e.Catalog.ByModel(chat.RequestedModel(j.Model)))
-	slices.SortStableFunc(channels, func(a, b *catalog.Channel) int { return cmp.Compare(a.Priority, b.Priority) })
-	var all []route.Candidate
-	exclusive := false
-	for _, ch := range channels {
-		if e.Studios[ch.Provider.Kind] == nil || ch.Capabilities.Lacks(features[j.Kind]) {
-			continue
-		}
-		var own, platform []route.Candidate
-		for _, c := range ch.Credentials {
-			switch {
-			case c.Organization == j.Organization:
-				own = append(own, route.Candidate{Channel: ch, Credential: c})
-			case c.Organization == "" && !ch.BYOKOnly:
-				platform = append(platform, route.Candidate{Channel: ch, Credential: c})
-			}
-		}
-		exclusive = exclusive || ch.BYOKOnly && len(own) > 0
-		all = append(append(all, own...), platform...)
+// plan is who may make a job: channels of its model alone, the preferred one first, then by priority, with the organization's own
+// credentials before the platform's. Equals are drawn by their weights, for one job the same each time, whoever asks. Circuits
+// and holds are not asked: they change from one look to the next, and a provider that refuses is passed over by its refusal.
+func (e *Engine) plan(_ context.Context, j media.Job) []route.Candidate {
+	org := e.Catalog.Organizations[j.Organization]
+	if org == nil {
+		return nil // not in this configuration any more
 	}
-	if exclusive {
-		all = slices.DeleteFunc(all, func(c route.Candidate) bool { return !c.Channel.BYOKOnly })
+	var asked struct {
+		Prefer string `json:"prefer"`
 	}
-	return all
+	_ = json.Unmarshal(j.Request, &asked) // a body that is none was refused when the job was made
+	p, err := route.ResolveWork(e.Catalog, org, WorkOf(j.Kind, j.Model, asked.Prefer), drawing(j.ID))
+	if err != nil {
+		return nil // likewise
+	}
+	return p.Candidates
+}
+
+// WorkOf is what a job asks for, in the words of the plan.
+func WorkOf(kind media.Kind, model, prefer string) route.Work {
+	return route.Work{Model: chat.RequestedModel(model), Feature: features[kind], Prefer: prefer}
+}
+
+// drawing draws the same numbers for the same job each time.
+func drawing(id string) func() float64 {
+	sum := sha256.Sum256([]byte(id))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16]))).Float64 //nolint:gosec // it shares load, and guards nothing
 }

@@ -28,6 +28,7 @@ const (
 	BYOKOnly      Reason = "byok_only"
 	WrongRegion   Reason = "region"
 	Unreachable   Reason = "no_address"
+	OtherModel    Reason = "other_model"
 )
 
 // missing stands before the name of a feature that a channel lacks.
