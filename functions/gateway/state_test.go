@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"spillway/functions/internal/graph"
 	"spillway/internal/dynamo"
 	"spillway/internal/redact"
 	"spillway/internal/settings"
@@ -32,7 +33,7 @@ func TestEnvironmentsShareTracesAndToolCalls(t *testing.T) {
 	state := &settings.State{IdempotencyTable: "idempotency", HealthTable: "health", RequestsTable: "requests", ResultsBucket: "results", Region: "eu-central-1",
 		AccessKey: "test", SecretKey: redact.NewSecret("test"), DynamoDB: cloud.URL, S3: cloud.URL}
 	for _, name := range []string{state.IdempotencyTable, state.HealthTable, state.RequestsTable} {
-		_, err := dynamo.New(awsConfig(state, state.DynamoDB)).CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		_, err := dynamo.New(graph.AWS(state, state.DynamoDB)).CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest,
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
 			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}})
 		require.NoError(t, err)

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	cryptorand "crypto/rand"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
+	"spillway/functions/internal/graph"
 	"spillway/internal/breaker"
-	"spillway/internal/catalog"
 	chatdialect "spillway/internal/dialect/openai"
 	"spillway/internal/dynamo"
 	"spillway/internal/edge"
@@ -45,13 +41,9 @@ const maxStream = 190 << 20
 
 // wire builds the graph of the gateway from its settings and its configuration file.
 func wire(s settings.Settings, getenv func(string) string, readFile func(string) ([]byte, error), records io.Writer) (http.Handler, error) {
-	data, err := readFile(s.ConfigPath)
+	config, err := graph.Config(s, getenv, readFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	config, err := catalog.Load(data, getenv)
-	if err != nil {
-		return nil, fmt.Errorf("loading the configuration %s:\n%w", s.ConfigPath, err)
+		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
 	policy := fault.Default()
 	digestKey := []byte(s.DigestKey.Reveal())
@@ -94,23 +86,10 @@ func share(g *gateway.Gateway, s *settings.State, recorder *telemetry.Recorder) 
 		g.Claims, g.Health, g.Traces, g.Ledger = &idempotency.Memory{}, &breaker.Fleet{}, &trace.Memory{}, &ledger.Memory{}
 		return
 	}
-	tables := dynamo.New(awsConfig(s, s.DynamoDB))
+	tables := dynamo.New(graph.AWS(s, s.DynamoDB))
 	g.Claims = &dynamo.Idempotency{API: tables, Table: s.IdempotencyTable}
 	g.Health = &breaker.Fleet{Store: &dynamo.Health{API: tables, Table: s.HealthTable}, Lost: recorder.StoreLost}
 	g.Traces = &dynamo.Traces{API: tables, Table: s.RequestsTable}
 	g.Ledger = &dynamo.Ledger{API: tables, Table: s.RequestsTable}
-	g.Objects = &s3store.Objects{API: s3store.New(awsConfig(s, s.S3)), Bucket: s.ResultsBucket}
-}
-
-// awsConfig is made by hand: the SDK's own loading looks for profiles and metadata services, and takes 5 ms and 2 MB for
-// what Lambda puts into the environment.
-func awsConfig(s *settings.State, endpoint string) aws.Config {
-	c := aws.Config{Region: s.Region, HTTPClient: &http.Client{Transport: &upstream.Client{}},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey.Reveal(), SessionToken: s.SessionToken.Reveal()}, nil
-		})}
-	if endpoint != "" {
-		c.BaseEndpoint = &endpoint
-	}
-	return c
+	g.Objects = &s3store.Objects{API: s3store.New(graph.AWS(s, s.S3)), Bucket: s.ResultsBucket}
 }

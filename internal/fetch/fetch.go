@@ -71,6 +71,9 @@ type Client struct {
 	// Known reports, for Work alone, whether an operator has vouched for a host and port, as by naming it in a provider's base
 	// URL: it may be inside, and speak without TLS. nil: none is known.
 	Known func(hostPort string) bool
+	// Receiver reports the same for Tell alone. A callback's address is the client's, so that nothing but the simulated provider
+	// of a developer's machine is ever vouched for; nil: none is.
+	Receiver func(hostPort string) bool
 }
 
 // Fetch reads what stands at an address, as the content of a part of the kind. The error is a Refusal, unless the context

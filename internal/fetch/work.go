@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"spillway/internal/provider"
@@ -88,18 +89,24 @@ func workError(ctx context.Context, err error) error {
 	}
 }
 
-// Tell posts an event to a callback's address, which must be https and public, and returns the answer's status: a redirect is
-// not followed. The answer's body is not read. The address is in no error.
+// Tell posts an event to a callback's address, which must be https and public, except where Receiver names its host, and returns the
+// answer's status: a redirect is not followed. The answer's body is not read. The address is in no error.
 func (c *Client) Tell(ctx context.Context, address string, header http.Header, body []byte) (status int, err error) {
 	u, err := url.Parse(address)
-	if err != nil || !trusted(u) {
+	if err != nil || !allowed(u) {
+		return 0, Unreachable
+	}
+	dial := c.dial
+	if c.Receiver != nil && c.Receiver(hostPort(u)) {
+		dial = c.connect
+	} else if !trusted(u) {
 		return 0, Unreachable
 	}
 	own, cancel := context.WithTimeout(ctx, maxTelling)
 	defer cancel()
 	header = header.Clone()
 	header.Set("User-Agent", "spillway")
-	client := &http.Client{Transport: c.transport(c.dial), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: c.transport(dial), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do((&http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: header, ContentLength: int64(len(body)),
 		Body: io.NopCloser(bytes.NewReader(body))}).WithContext(own))
 	switch {
@@ -117,6 +124,18 @@ func (c *Client) Tell(ctx context.Context, address string, header http.Header, b
 // is made.
 func trusted(u *url.URL) bool { return allowed(u) && u.Scheme == "https" }
 
+// Hosts reports whether a host and port is that of one of the addresses; an empty address names none.
+func Hosts(addresses ...string) func(hostPort string) bool {
+	named := map[string]bool{}
+	for _, a := range addresses {
+		if u, err := url.Parse(a); err == nil && u.Hostname() != "" {
+			named[strings.ToLower(hostPort(u))] = true
+		}
+	}
+	return func(hostPort string) bool { return named[strings.ToLower(hostPort)] }
+}
+
+// hostPort is the host of an address with its port, which its scheme may imply.
 func hostPort(u *url.URL) string {
 	if u.Port() != "" {
 		return u.Host

@@ -158,3 +158,29 @@ func testTell(t *testing.T) {
 	_, err = tell(gone, "https://example.com/hook")
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// TestTheSimulatorIsTold: over http and inside, on the machine of a developer, and nobody beside it.
+func TestTheSimulatorIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := online(t, false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		tell := func(u string) (int, error) { return n.client.Tell(t.Context(), u, http.Header{}, []byte("the event")) }
+		_, err := tell("http://127.0.0.1:4000/_sim/callback")
+		require.ErrorIs(t, err, fetch.Unreachable, "nobody has vouched for it")
+		n.client.Receiver = func(hostPort string) bool { return hostPort == "127.0.0.1:4000" }
+		status, err := tell("http://127.0.0.1:4000/_sim/callback")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusNoContent, status)
+		for _, u := range []string{"http://127.0.0.1:4001/_sim/callback", "http://127.0.0.1/x", "http://localhost:4000/x", "http://u:p@127.0.0.1:4000/x"} {
+			_, err := tell(u)
+			require.ErrorIs(t, err, fetch.Unreachable, u)
+		}
+		assert.Len(t, n.got, 1)
+	})
+}
+
+func TestHosts(t *testing.T) {
+	known := fetch.Hosts("https://Video.example/v1", "http://127.0.0.1:4000/v1", "", "no address")
+	for hostPort, want := range map[string]bool{"video.example:443": true, "127.0.0.1:4000": true, "video.example:80": false, "video.example": false, "127.0.0.1:4001": false, "": false, ":443": false} {
+		assert.Equal(t, want, known(hostPort), hostPort)
+	}
+}

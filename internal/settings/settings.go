@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"spillway/internal/redact"
@@ -35,6 +36,13 @@ const (
 	RequestsTable    = "SPILLWAY_REQUESTS_TABLE"
 	ResultsBucket    = "SPILLWAY_RESULTS_BUCKET"
 
+	// JobsTable is the DynamoDB table of media jobs; JobsQueue, GenerateQueue and WebhooksQueue are the URLs of the SQS queues
+	// that drive them: all of them or none, and beside the shared state only. Without them no job can be made.
+	JobsTable     = "SPILLWAY_JOBS_TABLE"
+	JobsQueue     = "SPILLWAY_JOBS_QUEUE"
+	GenerateQueue = "SPILLWAY_GENERATE_QUEUE"
+	WebhooksQueue = "SPILLWAY_WEBHOOKS_QUEUE"
+
 	// What Lambda sets, and for development the endpoint of an emulator; the one of a service comes before the common one
 	// (https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html, 2026-11-30).
 	region           = "AWS_REGION"
@@ -44,6 +52,7 @@ const (
 	endpoint         = "AWS_ENDPOINT_URL"
 	endpointDynamoDB = "AWS_ENDPOINT_URL_DYNAMODB"
 	endpointS3       = "AWS_ENDPOINT_URL_S3"
+	endpointSQS      = "AWS_ENDPOINT_URL_SQS"
 
 	taskRoot   = "LAMBDA_TASK_ROOT"
 	runtimeAPI = "AWS_LAMBDA_RUNTIME_API"
@@ -63,6 +72,8 @@ type Settings struct {
 	LogLevel   slog.Level
 	// DigestKey may be empty: then the caller makes one.
 	DigestKey redact.Secret
+	// Simulator is the address of the simulated provider; empty but on a developer's machine.
+	Simulator string
 	// Addr is where to listen as a plain HTTP server; empty inside Lambda.
 	Addr string
 	// State is where the shared state is kept; nil: in the environment's memory.
@@ -72,49 +83,86 @@ type Settings struct {
 // State is where the environments keep what they share.
 type State struct {
 	IdempotencyTable, HealthTable, RequestsTable, ResultsBucket string
+	// Jobs is where media jobs are kept and what drives them; nil: none can be made.
+	Jobs *Jobs
 
 	Region string
 	// AccessKey, SecretKey and SessionToken are the execution role's. They hold for as long as an environment lives.
 	AccessKey               string
 	SecretKey, SessionToken redact.Secret
-	// DynamoDB and S3 are the endpoints of emulators; empty: AWS's own.
-	DynamoDB, S3 string
+	// DynamoDB, S3 and SQS are the endpoints of emulators; empty: AWS's own.
+	DynamoDB, S3, SQS string
 }
 
-// loadState reads where the shared state is kept.
-func loadState(getenv func(string) string) (*State, []error) {
-	var missing []string
-	names := []string{IdempotencyTable, HealthTable, RequestsTable, ResultsBucket}
-	for _, n := range names {
-		if getenv(n) == "" {
-			missing = append(missing, n)
-		}
-	}
-	if len(missing) == len(names) {
+// Jobs is the table of media jobs and the URLs of their queues: of polls, of orders to be submitted, and of callbacks.
+type Jobs struct {
+	Table                     string
+	Polls, Generate, Webhooks string
+}
+
+// The groups of which all or none are set.
+var (
+	stateNames = []string{IdempotencyTable, HealthTable, RequestsTable, ResultsBucket}
+	jobsNames  = []string{JobsTable, JobsQueue, GenerateQueue, WebhooksQueue}
+)
+
+// loadState reads where the shared state is kept. needed: there is no memory that could stand in.
+func loadState(getenv func(string) string, needed bool) (*State, []error) {
+	set := func(n string) bool { return getenv(n) != "" }
+	jobs := needed || slices.ContainsFunc(jobsNames, set)
+	if !jobs && !slices.ContainsFunc(stateNames, set) {
 		return nil, nil
 	}
-	for _, n := range []string{region, accessKey, secretKey} {
-		if getenv(n) == "" {
-			missing = append(missing, n)
+	names := slices.Concat(stateNames, []string{region, accessKey, secretKey})
+	if jobs {
+		names = slices.Concat(names, jobsNames)
+	}
+	var problems []error
+	for _, n := range names {
+		switch {
+		case set(n):
+		case slices.Contains(jobsNames, n):
+			problems = append(problems, fmt.Errorf("%s: is required for media jobs", n))
+		default:
+			problems = append(problems, fmt.Errorf("%s: is required, because the shared state is kept in AWS", n))
 		}
 	}
-	var problems []error
-	for _, n := range missing {
-		problems = append(problems, fmt.Errorf("%s: is required, because the shared state is kept in AWS", n))
-	}
-	return &State{IdempotencyTable: getenv(IdempotencyTable), HealthTable: getenv(HealthTable), RequestsTable: getenv(RequestsTable), ResultsBucket: getenv(ResultsBucket),
+	s := &State{IdempotencyTable: getenv(IdempotencyTable), HealthTable: getenv(HealthTable), RequestsTable: getenv(RequestsTable), ResultsBucket: getenv(ResultsBucket),
 		Region: getenv(region), AccessKey: getenv(accessKey), SecretKey: redact.NewSecret(getenv(secretKey)), SessionToken: redact.NewSecret(getenv(sessionToken)),
-		DynamoDB: cmp.Or(getenv(endpointDynamoDB), getenv(endpoint)), S3: cmp.Or(getenv(endpointS3), getenv(endpoint))}, problems
+		DynamoDB: cmp.Or(getenv(endpointDynamoDB), getenv(endpoint)), S3: cmp.Or(getenv(endpointS3), getenv(endpoint)), SQS: cmp.Or(getenv(endpointSQS), getenv(endpoint))}
+	if jobs {
+		s.Jobs = &Jobs{Table: getenv(JobsTable), Polls: getenv(JobsQueue), Generate: getenv(GenerateQueue), Webhooks: getenv(WebhooksQueue)}
+	}
+	return s, problems
 }
 
-// Load reads the settings. All problems are returned joined.
+// Load reads the settings of a function that clients call. All problems are returned joined.
 func Load(getenv func(string) string) (Settings, error) {
-	var s Settings
-	var problems []error
-	s.ConfigPath = getenv(Config)
-	if s.ConfigPath == "" {
-		s.ConfigPath = "gateway.json"
+	s, problems := load(getenv, false)
+	s.Addr = getenv(Addr)
+	switch inLambda := getenv(runtimeAPI) != ""; {
+	case inLambda && s.Addr != "":
+		problems = append(problems, fmt.Errorf("%s: must not be set inside Lambda", Addr))
+	case !inLambda && s.Addr == "":
+		problems = append(problems, fmt.Errorf("%s: is required outside Lambda: the address to listen on, such as 127.0.0.1:8080", Addr))
 	}
+	return s, errors.Join(problems...)
+}
+
+// LoadWorker reads the settings of a function that only events invoke: it runs inside Lambda alone, and works on jobs, so that
+// State and State.Jobs are set unless there is an error. All problems are returned joined; the ConfigPath is there all the
+// same.
+func LoadWorker(getenv func(string) string) (Settings, error) {
+	s, problems := load(getenv, true)
+	if getenv(runtimeAPI) == "" {
+		problems = append(problems, fmt.Errorf("%s: is required: this function runs inside Lambda only", runtimeAPI))
+	}
+	return s, errors.Join(problems...)
+}
+
+func load(getenv func(string) string, jobsNeeded bool) (Settings, []error) {
+	s := Settings{ConfigPath: cmp.Or(getenv(Config), "gateway.json"), Simulator: getenv(Simulator)}
+	var problems []error
 	if root := getenv(taskRoot); root != "" && !filepath.IsAbs(s.ConfigPath) {
 		s.ConfigPath = filepath.Join(root, s.ConfigPath)
 	}
@@ -128,14 +176,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	if key := getenv(DigestKey); key != "" {
 		s.DigestKey = redact.NewSecret(key)
 	}
-	state, stateProblems := loadState(getenv)
-	s.State, problems = state, append(problems, stateProblems...)
-	s.Addr = getenv(Addr)
-	switch inLambda := getenv(runtimeAPI) != ""; {
-	case inLambda && s.Addr != "":
-		problems = append(problems, fmt.Errorf("%s: must not be set inside Lambda", Addr))
-	case !inLambda && s.Addr == "":
-		problems = append(problems, fmt.Errorf("%s: is required outside Lambda: the address to listen on, such as 127.0.0.1:8080", Addr))
-	}
-	return s, errors.Join(problems...)
+	state, stateProblems := loadState(getenv, jobsNeeded)
+	s.State = state
+	return s, append(problems, stateProblems...)
 }

@@ -59,4 +59,5 @@ const (
 	KeyStack             = "stack"
 	KeyIdempotency       = "idempotency"
 	KeyStoreError        = "store_error"
+	KeyDone              = "done"
 )

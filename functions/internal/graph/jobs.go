@@ -1,0 +1,64 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"spillway/internal/catalog"
+	"spillway/internal/dynamo"
+	"spillway/internal/fault"
+	"spillway/internal/fetch"
+	"spillway/internal/jobs"
+	"spillway/internal/provider"
+	"spillway/internal/provider/elevenlabs"
+	"spillway/internal/provider/fal"
+	"spillway/internal/provider/veo"
+	"spillway/internal/provider/wire"
+	"spillway/internal/s3store"
+	"spillway/internal/settings"
+	"spillway/internal/sqsqueue"
+)
+
+// Jobs builds what runs media jobs. s must have State and State.Jobs. Whoever takes it sets what is told of jobs: Record.
+func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.Engine {
+	state := s.State
+	send := sqsqueue.New(AWS(state, state.SQS))
+	web := &fetch.Client{Known: fetch.Hosts(baseURLs(c)...), Receiver: fetch.Hosts(s.Simulator)}
+	return &jobs.Engine{
+		Jobs:    &dynamo.Jobs{API: dynamo.New(AWS(state, state.DynamoDB)), Table: state.Jobs.Table},
+		Catalog: c,
+		Studios: studios(policy),
+		Submits: &sqsqueue.Queue{API: send, URL: state.Jobs.Generate},
+		Polls:   &sqsqueue.Queue{API: send, URL: state.Jobs.Polls},
+		Tells:   &sqsqueue.Queue{API: send, URL: state.Jobs.Webhooks},
+		Objects: whole{&s3store.Objects{API: s3store.New(AWS(state, state.S3)), Bucket: state.ResultsBucket}},
+		Library: web,
+		Teller:  web,
+	}
+}
+
+func studios(policy *fault.Policy) map[string]provider.Studio {
+	desk := wire.Desk{Wire: &wire.Client{}, Policy: policy}
+	return map[string]provider.Studio{"elevenlabs": &elevenlabs.Studio{Desk: desk}, "fal": &fal.Studio{Desk: desk}, "veo": &veo.Studio{Desk: desk}}
+}
+
+// baseURLs are where the operator says that providers are: they may be inside.
+func baseURLs(c *catalog.Catalog) []string {
+	var all []string
+	for _, ch := range c.Channels {
+		all = append(all, ch.Provider.BaseURL)
+	}
+	return all
+}
+
+// whole stands between until the bucket takes streams: it holds a work in memory.
+type whole struct{ *s3store.Objects }
+
+func (w whole) Put(ctx context.Context, name, contentType string, body io.Reader, _ int64) error {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return fmt.Errorf("reading a work: %w", err)
+	}
+	return w.Objects.Put(ctx, name, contentType, data)
+}

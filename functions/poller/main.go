@@ -1,0 +1,19 @@
+// Command poller drives media jobs: a Lambda function behind the queues of polls, of orders to be submitted and of callbacks
+// to be told.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+)
+
+func main() {
+	handle, err := wire(os.Getenv, os.ReadFile, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	lambda.Start(handle)
+}
