@@ -135,11 +135,11 @@ func (t Table) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o .
 
 // Bucket is S3 with faults.
 type Bucket struct {
-	API s3store.API
+	API s3store.WorksAPI
 	*Faults
 }
 
-var _ s3store.API = Bucket{}
+var _ s3store.WorksAPI = Bucket{}
 
 // PutObject implements s3store.API.
 func (b Bucket) PutObject(ctx context.Context, in *s3.PutObjectInput, o ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
@@ -149,4 +149,24 @@ func (b Bucket) PutObject(ctx context.Context, in *s3.PutObjectInput, o ...func(
 // GetObject implements s3store.API.
 func (b Bucket) GetObject(ctx context.Context, in *s3.GetObjectInput, o ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
 	return through(ctx, b.Faults, "GetObject", in, b.API.GetObject, o)
+}
+
+// CreateMultipartUpload implements s3store.WorksAPI.
+func (b Bucket) CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipartUploadInput, o ...func(*s3.Options)) (*s3.CreateMultipartUploadOutput, error) {
+	return through(ctx, b.Faults, "CreateMultipartUpload", in, b.API.CreateMultipartUpload, o)
+}
+
+// UploadPart implements s3store.WorksAPI.
+func (b Bucket) UploadPart(ctx context.Context, in *s3.UploadPartInput, o ...func(*s3.Options)) (*s3.UploadPartOutput, error) {
+	return through(ctx, b.Faults, "UploadPart", in, b.API.UploadPart, o)
+}
+
+// CompleteMultipartUpload implements s3store.WorksAPI.
+func (b Bucket) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput, o ...func(*s3.Options)) (*s3.CompleteMultipartUploadOutput, error) {
+	return through(ctx, b.Faults, "CompleteMultipartUpload", in, b.API.CompleteMultipartUpload, o)
+}
+
+// AbortMultipartUpload implements s3store.WorksAPI.
+func (b Bucket) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipartUploadInput, o ...func(*s3.Options)) (*s3.AbortMultipartUploadOutput, error) {
+	return through(ctx, b.Faults, "AbortMultipartUpload", in, b.API.AbortMultipartUpload, o)
 }
