@@ -157,7 +157,7 @@ func (c *cutter) next() (part []byte, last bool, err error) {
 		n += m
 		c.read += int64(m)
 		switch {
-		case err == io.EOF: //nolint:errorlint // any other error is not the end, also one that wraps it; io.ReadFull cannot tell
+		case err == io.EOF: // an error that wraps it is another one; io.ReadFull cannot tell the end from a body that was cut short
 			c.ended = true
 		case err != nil:
 			return nil, false, err //nolint:wrapcheck // the caller says what was done
