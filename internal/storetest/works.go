@@ -20,19 +20,19 @@ import (
 	"spillway/internal/jobs"
 )
 
-// A Library keeps what jobs made, for those who write it and those who read it. s3store.Works says what its methods promise.
-type Library interface {
+// A WorkStore keeps what jobs made, for those who write it and those who read it. s3store.Works says what its methods promise.
+type WorkStore interface {
 	jobs.Objects
 	Open(ctx context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error)
 	Link(ctx context.Context, name, contentType, filename string, ttl time.Duration) (string, error)
 }
 
-var _ Library = (*MemoryWorks)(nil)
+var _ WorkStore = (*MemoryWorks)(nil)
 
 // WorksPart is the part in which s3store sends works, in bytes. Sizes around it are where mistakes are made.
 const WorksPart = 8 << 20
 
-// WorksBackend is what the suite Works has to know of what is behind a library.
+// WorksBackend is what the suite Works has to know of what is behind a store.
 type WorksBackend struct {
 	// Left lists the uploads that were begun and neither completed nor aborted.
 	Left func(t *testing.T) []string
@@ -40,9 +40,9 @@ type WorksBackend struct {
 	Blind bool
 }
 
-// Works runs what every library must do. Links are read by a client that knows nothing but their address.
-func Works(t *testing.T, l Library, b WorksBackend) {
-	w := works{Library: l, backend: b}
+// Works runs what every one must do. Links are read by a client that knows nothing but their address.
+func Works(t *testing.T, s WorkStore, b WorksBackend) {
+	w := works{WorkStore: s, backend: b}
 	t.Run("a work is read back as it was put, whatever its size and whether that is known", w.sizes)
 	t.Run("a body that cannot be read to its end shows no work and leaves no upload", w.cut)
 	t.Run("a body that has not the size it was said to have shows no work and leaves no upload", w.sized)
@@ -77,7 +77,7 @@ func Works(t *testing.T, l Library, b WorksBackend) {
 }
 
 type works struct {
-	Library
+	WorkStore
 	backend WorksBackend
 }
 
