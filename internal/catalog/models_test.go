@@ -201,6 +201,9 @@ func TestWhatAKindIsFor(t *testing.T) {
 		{"fal", "fal-ai/veo3.1", false, true, false},
 		{"fal", "elevenlabs/music/v2", false, false, true},
 		{"elevenlabs", "music_v2", false, false, true},
+		{"veo", "nobody-knows-it", false, true, false},
+		{"fal", "nobody-knows-it", false, true, false},
+		{"elevenlabs", "nobody-knows-it", false, false, true},
 	} {
 		t.Run(c.kind+" "+c.model, func(t *testing.T) {
 			can := catalog.CapabilitiesOf(c.kind, c.kind, chat.RoutedModel(c.model))

@@ -174,9 +174,11 @@ func (p *Provider) counts() map[string]int {
 	return out
 }
 
-// Reset forgets calls, counts, scripts and the progress of every fault, as if
+// Reset forgets calls, counts, scripts, jobs, callbacks and the progress of every fault, as if
 // the provider were new. Calls being answered go on.
 func (p *Provider) Reset() {
+	p.books.reset()
+	p.inbox.reset()
 	l := &p.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +220,7 @@ func (p *Provider) Unexpected() []string {
 }
 
 // secretHeaders carry credentials in one of the wire formats.
-var secretHeaders = []string{"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"}
+var secretHeaders = []string{"authorization", "x-api-key", "x-goog-api-key", "xi-api-key", "api-key", "cookie"}
 
 func loggedHeaders(h http.Header) map[string]string {
 	out := make(map[string]string, len(h))

@@ -7,6 +7,8 @@ type failure struct {
 	kind kind
 	// message replaces what the format says of the kind.
 	message string
+	// param is the member that is wrong; empty: none, or it stands in the message.
+	param string
 	// wait is the hint after how many seconds to come again; 0 is none.
 	wait int
 }
@@ -30,6 +32,14 @@ const (
 	contextLength  kind = "context length"
 	contentPolicy  kind = "content policy"
 	prefillRefused kind = "prefill refused"
+
+	// Of job APIs alone.
+	noMember  kind = "no such member in the order"
+	newMember kind = "a member that nobody knows"
+	badMember kind = "a member with a bad value"
+	noJob     kind = "no such job"
+	noFile    kind = "no such file"
+	expired   kind = "an address that has expired"
 )
 
 func (k kind) failure() failure { return failure{kind: k} }
@@ -53,6 +63,9 @@ func (f failure) spell(words map[kind]spelling) spelling {
 	s := words[f.kind]
 	if f.message != "" {
 		s.message = f.message
+	}
+	if f.param != "" {
+		s.param = f.param
 	}
 	return s
 }

@@ -59,6 +59,9 @@ var geminiWords = map[kind]spelling{
 	unavailable:    {status: 503, typ: "UNAVAILABLE", message: "The service is currently unavailable."},
 	overloaded:     {status: 503, typ: "UNAVAILABLE", message: "The model is overloaded. Please try again later."},
 	contextLength:  {status: 400, typ: "INVALID_ARGUMENT", message: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."},
+	noJob:          {status: 404, typ: "NOT_FOUND", message: "Operation not found."},
+	noFile:         {status: 403, typ: "PERMISSION_DENIED", message: "You do not have permission to access the File or it may not exist."},
+	expired:        {status: 403, typ: "PERMISSION_DENIED", message: "You do not have permission to access the File or it may not exist."},
 	prefillRefused: {status: 400, typ: "INVALID_ARGUMENT", message: "Please ensure that multiturn requests end with a user role or a function response."},
 }
 

@@ -13,16 +13,25 @@ import (
 // strictly decodes a body as the providers do that take no member they do not know:
 // broken is what they say of a body that is no JSON of the shape, unknown of a member.
 func strictly(body []byte, into any, broken, unknown string) *failure {
+	switch name, ok := decodeStrictly(body, into); {
+	case name != "":
+		return invalid(fmt.Sprintf(unknown, name))
+	case !ok:
+		return invalid(broken)
+	}
+	return nil
+}
+
+// decodeStrictly decodes a body that may have no other members than those decoded; name is one that it has all the same.
+func decodeStrictly(body []byte, into any) (name string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
 	if err == nil {
-		return nil
+		return "", true
 	}
-	if _, name, ok := strings.Cut(err.Error(), `unknown field "`); ok {
-		return invalid(fmt.Sprintf(unknown, strings.TrimSuffix(name, `"`)))
-	}
-	return invalid(broken)
+	_, name, _ = strings.Cut(err.Error(), `unknown field "`)
+	return strings.TrimSuffix(name, `"`), false
 }
 
 // isObject reports whether a text is a JSON object.

@@ -36,6 +36,8 @@ type Reply struct {
 	Hold time.Duration
 
 	healthy bool
+	// work, when not nil, is sent in place of Body; its first half, when End is not Complete.
+	work *work
 }
 
 // Chunk is one HTTP chunk of a streamed body.

@@ -12,7 +12,7 @@ import (
 func (p *Provider) respond(c *connection, in incoming) bool {
 	path := in.request.URL.Path
 	if strings.HasPrefix(path, "/_sim/") {
-		_, keep := c.play(p.control(in.request.Method, path), nil)
+		_, keep := c.play(p.control(in), nil)
 		return keep
 	}
 	call := Call{
@@ -24,12 +24,21 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 	}
 	w, spoken := wireAt(in.request.URL)
 	if !spoken {
+		if s, e, ok := p.studioAt(in); ok {
+			call.Model = e.model
+			t := p.ledger.admit(call)
+			return p.end(c, t, p.conclude(t, in, s, e), s.identify(t.call.N))
+		}
 		w = openAIChat{}
 	}
 	call.Model, call.Stream = w.peek(in.body)
 	t := p.ledger.admit(call)
-	r := p.choose(t, in, w, spoken)
-	outcome, keep := c.play(r, w.identify(t.call.N))
+	return p.end(c, t, p.choose(t, in, w, spoken), w.identify(t.call.N))
+}
+
+// end sends the reply and logs how that ended.
+func (p *Provider) end(c *connection, t ticket, r Reply, id http.Header) (keep bool) {
+	outcome, keep := c.play(r, id)
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -39,7 +48,7 @@ func (p *Provider) respond(c *connection, in incoming) bool {
 }
 
 // RequestID is the id of the call with that number, as the answer to it carries it:
-// in X-Request-Id (OpenAI), Request-Id (Anthropic) or responseId (Gemini).
+// in X-Request-Id (OpenAI), Request-Id (Anthropic, ElevenLabs), X-Fal-Request-Id or responseId (Gemini).
 func RequestID(n int) string { return fmt.Sprintf("req_sim_%06d", n) }
 
 // choose finds the reply: a script first, then what any provider checks, then the
@@ -88,18 +97,24 @@ func (p *Provider) model(name string, w wire) string {
 	return name
 }
 
-// control answers the provider's own paths: its log, its counts, its reset.
-func (p *Provider) control(method, path string) Reply {
-	switch method + " " + path {
+// control answers the provider's own paths: its log, its counts, its jobs, its reset, and the callback that it is too.
+func (p *Provider) control(in incoming) Reply {
+	switch in.request.Method + " " + in.request.URL.Path {
 	case "GET /_sim/log":
 		return Reply{Body: encode(logged(p.Calls()))}
 	case "GET /_sim/counts":
 		return Reply{Body: encode(p.counts())}
+	case "GET /_sim/jobs":
+		return Reply{Body: encode(p.Jobs())}
+	case "POST /_sim/callback":
+		return p.inbox.take(in)
+	case "GET /_sim/callbacks":
+		return Reply{Body: encode(p.Callbacks())}
 	case "POST /_sim/reset":
 		p.Reset()
 		return Reply{Body: `{"reset":true}`}
 	}
-	return Error(404, "invalid_request_error", "", "GET /_sim/log, GET /_sim/counts, POST /_sim/reset")
+	return Error(404, "invalid_request_error", "", "GET /_sim/log, GET /_sim/counts, GET /_sim/jobs, GET /_sim/callbacks, POST /_sim/callback, POST /_sim/reset")
 }
 
 // logged shows bodies as text.

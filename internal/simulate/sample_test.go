@@ -11,6 +11,7 @@ import (
 
 	"spillway/internal/catalog"
 	"spillway/internal/catalog/source"
+	"spillway/internal/simulate"
 )
 
 // TestTheSampleConfigurationCallsEveryModel: whatever misbehaves here can be called by its bare name in `make run`, in
@@ -31,6 +32,9 @@ func TestTheSampleConfigurationCallsEveryModel(t *testing.T) {
 					want = append(want, strings.Replace(m.ID, "sim-", "sim-"+format+"-", 1))
 				}
 			}
+		}
+		for _, m := range simulate.JobModels() {
+			want = append(want, m.Name)
 		}
 		assert.ElementsMatch(t, want, sampleModels(t))
 	})

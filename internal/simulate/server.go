@@ -20,9 +20,13 @@ const maxRequestBody = 32 << 20
 // Provider is a simulated provider. Make it with New; its methods may be called
 // from any goroutine.
 type Provider struct {
-	gap    time.Duration
-	names  map[string]string // a model's other names
-	ledger ledger
+	gap     time.Duration
+	takes   time.Duration     // a job, from its order to its end
+	trickle time.Duration     // the work of a slow model
+	names   map[string]string // a model's other names
+	ledger  ledger
+	books   books
+	inbox   inbox
 
 	closed chan struct{}
 	wg     sync.WaitGroup
@@ -41,6 +45,12 @@ type Option func(*Provider)
 // as long as the stream of its tokens would.
 func Gap(d time.Duration) Option { return func(p *Provider) { p.gap = d } }
 
+// JobTakes is the time from an order to the end of its job; the default is 6 s. A third of it the job waits.
+func JobTakes(d time.Duration) Option { return func(p *Provider) { p.takes = d } }
+
+// SlowTakes is the time over which the work of a slow model trickles; the default is 20 s.
+func SlowTakes(d time.Duration) Option { return func(p *Provider) { p.trickle = d } }
+
 // Named gives a model one more name, for callers to whom names say something,
 // such as a price.
 func Named(name, model string) Option { return func(p *Provider) { p.names[name] = model } }
@@ -49,6 +59,8 @@ func Named(name, model string) Option { return func(p *Provider) { p.names[name]
 func New(opts ...Option) *Provider {
 	p := &Provider{
 		gap:       5 * time.Millisecond,
+		takes:     6 * time.Second,
+		trickle:   20 * time.Second,
 		names:     map[string]string{},
 		closed:    make(chan struct{}),
 		listeners: map[net.Listener]struct{}{},
@@ -301,6 +313,8 @@ func (c *connection) send(r Reply, id http.Header) error {
 		return nil
 	case r.Stream != nil:
 		return c.sendStream(r, id)
+	case r.work != nil:
+		return c.sendWork(r, id)
 	}
 	body := r.Body
 	if r.End != Complete {
@@ -342,9 +356,12 @@ func head(r Reply, id http.Header) string {
 	}
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	maps.Copy(h, id)
-	if r.Stream != nil {
+	switch {
+	case r.Stream != nil:
 		h.Set("Transfer-Encoding", "chunked")
-	} else {
+	case r.work != nil:
+		h.Set("Content-Length", fmt.Sprint(r.work.size))
+	default:
 		h.Set("Content-Length", fmt.Sprint(len(r.Body)))
 	}
 	maps.Copy(h, r.Header)
@@ -359,6 +376,8 @@ func contentType(r Reply) string {
 	switch {
 	case r.Stream != nil:
 		return "text/event-stream; charset=utf-8"
+	case r.work != nil:
+		return r.work.mediaType()
 	case strings.HasPrefix(r.Body, "{"), strings.HasPrefix(r.Body, "["):
 		return "application/json"
 	case strings.HasPrefix(r.Body, "<"):

@@ -21,6 +21,7 @@ import (
 type upstream struct {
 	*simulate.Provider
 	client *http.Client
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // inBubble runs the test in a synctest bubble with an upstream that is gone, with
@@ -30,7 +31,7 @@ func inBubble(t *testing.T, run func(*testing.T, upstream), opts ...simulate.Opt
 	synctest.Test(t, func(t *testing.T) {
 		l := simulate.NewPipeListener()
 		transport := &http.Transport{DialContext: l.DialContext}
-		u := upstream{Provider: simulate.New(opts...), client: &http.Client{Transport: transport}}
+		u := upstream{Provider: simulate.New(opts...), client: &http.Client{Transport: transport}, dial: l.DialContext}
 		served := make(chan error, 1)
 		go func() { served <- u.Serve(l) }()
 		defer func() {

@@ -34,13 +34,7 @@ type wire interface {
 // wireAt is the format that is spoken at an address. The version that its path begins
 // with is whatever the caller's base address ends with.
 func wireAt(address *url.URL) (wire, bool) {
-	path := address.Path
-	for _, version := range []string{"/v1beta/", "/v1/"} {
-		if rest, ok := strings.CutPrefix(path, version); ok {
-			path = "/" + rest
-			break
-		}
-	}
+	path, _ := unversioned(address.Path)
 	switch path {
 	case "/chat/completions":
 		return openAIChat{}, true
