@@ -24,11 +24,20 @@ type Catalog struct {
 	Keys          []Key
 	// TraceSample is the fraction of the requests without any trouble that leave a trace; the others always do.
 	TraceSample float64
+	Jobs        Jobs
 	// Notices are findings that do not stop the gateway, such as a credential whose secret is not set.
 	Notices []string
 
 	byModel map[chat.RequestedModel][]*Channel
 	byName  map[string]*Channel
+}
+
+// Jobs bound the lives of media jobs. What is zero was left out: package media has the defaults.
+type Jobs struct {
+	Deadline, Lease, Overdue  time.Duration
+	FirstPoll, SlowestPoll    time.Duration
+	MaxPollFailures, MaxPolls int
+	MaxTells                  int
 }
 
 // Provider is one upstream service.

@@ -31,6 +31,7 @@ type file struct {
 	Organizations []fileOrganization `json:"organizations" many:"1000" doc:"Who may call what. An organization scopes keys, budgets and traces."`
 	Keys          []fileKey          `json:"keys" many:"10000" doc:"The clients' keys."`
 	TraceSample   float64            `json:"trace_sample" min:"0" max:"1" default:"0" doc:"The fraction of the requests without any trouble that leave a trace. Those that failed, fell back or were retried always do."`
+	Jobs          fileJobs           `json:"jobs" doc:"How long media jobs may take, and how often they are asked for. Jobs that have begun keep their deadline."`
 }
 
 type fileProvider struct {
@@ -157,6 +158,17 @@ type fileKey struct {
 	When         string `json:"when" form:"reference" doc:"A variable, env:NAME, without which the key is out of use: a key that everybody knows must not work where the configuration is deployed."`
 
 	Permissions []Permission `json:"permissions" many:"10" doc:"What the key may do beside calling models. trace: read the traces of the organization's requests."`
+}
+
+type fileJobs struct {
+	DeadlineMS      int64 `json:"deadline_ms" min:"1000" max:"86400000" default:"1800000" doc:"How long a job may take from its beginning. After that its provider is asked to cancel it, and it is expired."`
+	LeaseMS         int64 `json:"lease_ms" min:"1000" max:"600000" default:"120000" doc:"How long handing a job to its provider may take, and with a provider that answers with the work itself its making. After that nobody knows whether the provider has it, and it is not submitted again."`
+	OverdueMS       int64 `json:"overdue_ms" min:"100" max:"3600000" default:"120000" doc:"How late a poll, or the telling of a callback, may be before the sweeper sends its message again."`
+	FirstPollMS     int64 `json:"first_poll_ms" min:"100" max:"600000" default:"2000" doc:"When a job is asked for first. The pause doubles from poll to poll; where the provider says when it wants to be asked, it is asked then."`
+	SlowestPollMS   int64 `json:"slowest_poll_ms" min:"100" max:"600000" default:"60000" doc:"The longest pause between two polls."`
+	MaxPollFailures int   `json:"max_poll_failures" min:"1" max:"200" default:"20" doc:"How many polls in a row may fail before the job does."`
+	MaxPolls        int   `json:"max_polls" min:"1" max:"1000" default:"200" doc:"How often a job is asked for at all."`
+	MaxTells        int   `json:"max_tells" min:"1" max:"50" default:"8" doc:"How often the end of a job is told to a callback that does not take it."`
 }
 
 // A vocabulary is what texts of one type may say, and what such a text is called.

@@ -15,8 +15,12 @@ func everyMember(t reflect.Type, check func(where string, f reflect.StructField,
 	for i, m := range membersOf(t) {
 		f := t.Field(i)
 		check(t.Name()+"."+m.name, f, m)
-		if inner := f.Type; inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct {
-			everyMember(inner.Elem(), check)
+		inner := f.Type
+		if inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			everyMember(inner, check)
 		}
 	}
 }

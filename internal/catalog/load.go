@@ -22,7 +22,7 @@ func Load(data []byte, getenv func(string) string) (*Catalog, error) {
 	problems := decode(data, &f)
 	l := loader{getenv: getenv, decoded: problems, problems: slices.Clone(problems),
 		providers: map[string]*Provider{}, digests: map[string]bool{},
-		catalog: &Catalog{Version: f.Version, TraceSample: f.TraceSample,
+		catalog: &Catalog{Version: f.Version, TraceSample: f.TraceSample, Jobs: f.Jobs.limits(),
 			Routes: map[chat.RequestedModel]*Route{}, Organizations: map[string]*Organization{},
 			byModel: map[chat.RequestedModel][]*Channel{}, byName: map[string]*Channel{}}}
 	for i, p := range f.Providers {
@@ -47,6 +47,11 @@ func Load(data []byte, getenv func(string) string) (*Catalog, error) {
 		return nil, l.problems
 	}
 	return l.catalog, nil
+}
+
+func (j fileJobs) limits() Jobs {
+	return Jobs{Deadline: ms(j.DeadlineMS), Lease: ms(j.LeaseMS), Overdue: ms(j.OverdueMS), FirstPoll: ms(j.FirstPollMS), SlowestPoll: ms(j.SlowestPollMS),
+		MaxPollFailures: j.MaxPollFailures, MaxPolls: j.MaxPolls, MaxTells: j.MaxTells}
 }
 
 type loader struct {

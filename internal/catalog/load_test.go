@@ -125,6 +125,9 @@ func TestBustedConfigurations(t *testing.T) {
 		"busted_key_when":         "keys[0].when: must be the name of a variable, env:NAME",
 		"busted_key_permission":   `keys[0].permissions[0]: "traces" is not one of: trace (did you mean "trace"?)`,
 		"busted_trace_sample":     "trace_sample: 1.5 is not from 0 to 1",
+		"busted_jobs_deadline":    "jobs.deadline_ms: 0 is not from 1000 to 86400000",
+		"busted_jobs_polls":       "jobs.max_polls: 1001 is not from 1 to 1000",
+		"busted_jobs_member":      `jobs.deadline: is not a member that is known here`,
 		"busted_key_expires":      "keys[0].expires: is no RFC 3339 time",
 	}
 	files, err := filepath.Glob("testdata/busted_*.json")
@@ -187,6 +190,8 @@ func TestFullConfiguration(t *testing.T) {
 	assert.Empty(t, c.Notices)
 	assert.Equal(t, "test-full", c.Version)
 	assert.Equal(t, 0.25, c.TraceSample)
+	assert.Equal(t, catalog.Jobs{Deadline: time.Minute, Lease: 5 * time.Second, Overdue: 3 * time.Second, FirstPoll: 100 * time.Millisecond, SlowestPoll: time.Second,
+		MaxPollFailures: 5, MaxPolls: 50, MaxTells: 3}, c.Jobs)
 
 	main := c.ByName("main")
 	require.NotNil(t, main)

@@ -30,6 +30,7 @@ var ErrConflict = errors.New("the key was used for another job")
 // process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's.
 func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, err error) {
 	j = media.New(idOfKey(o.Organization, o.Key), o.Organization, o.Kind, o.Model, o.Request, "evt_"+e.token(), e.now())
+	j.Deadline = e.limits().Deadline(j.CreatedAt)
 	j.Key, j.Fingerprint, j.Callback = o.Key, o.Fingerprint, o.Callback
 	failed := e.Jobs.Create(ctx, j)
 	if failed == nil {

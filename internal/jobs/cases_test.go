@@ -387,11 +387,16 @@ func TestMessages(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, did)
 		w.now = w.now.Add(3 * time.Second)
+		w.engine.Jobs = &lagging{Store: w.engine.Jobs} // all three find it
 		for range 3 {
 			did, err = w.engine.Sweep(ctx, 100)
 			require.NoError(t, err)
 			assert.Equal(t, map[media.Task]int{media.Enqueue: 1}, did)
 		}
+		w.engine.Jobs = store{w}
+		did, err = w.engine.Sweep(ctx, 100)
+		require.NoError(t, err)
+		assert.Empty(t, did, "for two minutes more its message is on its way")
 		w.run(t, time.Second)
 		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
 		assert.Equal(t, 1, w.studio.polls, "three sweepers are one poll")
@@ -577,6 +582,19 @@ func TestDeadlinesAndCancels(t *testing.T) {
 	})
 }
 
+// lagging is a store whose index stays as it was when it was asked first.
+type lagging struct {
+	media.Store
+	open []media.Job
+}
+
+func (l *lagging) Open(ctx context.Context, before time.Time, limit int) (_ []media.Job, err error) {
+	if l.open == nil {
+		l.open, err = l.Store.Open(ctx, before, limit)
+	}
+	return l.open, err
+}
+
 // stale is a store whose first answer is of a moment ago.
 type stale struct {
 	media.Store
@@ -643,6 +661,7 @@ func TestCallbacks(t *testing.T) {
 		assert.True(t, w.deliver(d))
 		w.queue = nil // the message to tell it
 		w.now = w.now.Add(media.Overdue + 1)
+		w.engine.Jobs = &lagging{Store: w.engine.Jobs}
 		for range 2 {
 			did, err := w.engine.Sweep(ctx, 10)
 			require.NoError(t, err)

@@ -6,7 +6,7 @@
 // which every write is conditional. What makes it happen at all is that the job says when somebody has to look at it
 // next, and that the sweeper does.
 //
-// If the process stops, or a call is lost:
+// If the process stops, or a call is lost (2 min are the defaults of media.Limits):
 //
 //	after                                   what is left behind                        who repairs it, and when
 //	the job is created, or left to a queue  a queued job without a message             the sweeper sends one, after 2 min
@@ -128,6 +128,13 @@ type Engine struct {
 	Now    func() time.Time
 	Random func() float64
 	Token  func() string
+}
+
+// limits are the configuration's.
+func (e *Engine) limits() media.Limits {
+	c := e.Catalog.Jobs
+	return media.Limits{Lifetime: c.Deadline, SubmitLease: c.Lease, Overdue: c.Overdue, FirstPoll: c.FirstPoll, SlowestPoll: c.SlowestPoll,
+		MaxPollFailures: c.MaxPollFailures, MaxPolls: c.MaxPolls, MaxTells: c.MaxTells}
 }
 
 func (e *Engine) now() time.Time {

@@ -47,8 +47,9 @@ func parse(body []byte) (message, error) {
 const patience = 2 * time.Second
 
 // send asks for something to be done for a job as it is now, after a delay. One that is due later than a message can be delayed has
-// none: the sweeper sends it. Neither is a message that could not be sent an error: the job says when it is due.
-func (e *Engine) send(ctx context.Context, j media.Job, do string, delay time.Duration) {
+// none: the sweeper sends it. Neither is a message that could not be sent an error: the job says when it is due. It reports whether
+// there is one.
+func (e *Engine) send(ctx context.Context, j media.Job, do string, delay time.Duration) (sent bool) {
 	m := message{Do: do, Organization: j.Organization, Job: j.ID}
 	queue := e.Submits
 	switch do {
@@ -58,7 +59,7 @@ func (e *Engine) send(ctx context.Context, j media.Job, do string, delay time.Du
 		queue, m.Seq = e.Tells, uint64(j.Tells) //nolint:gosec // a count
 	}
 	if delay > media.MaxDelay {
-		return
+		return false
 	}
 	body, err := json.Marshal(m)
 	if err == nil {
@@ -69,4 +70,5 @@ func (e *Engine) send(ctx context.Context, j media.Job, do string, delay time.Du
 	if err != nil {
 		e.trouble(j, "sending its message to "+do, err)
 	}
+	return err == nil
 }

@@ -94,7 +94,7 @@ func (e *Engine) again(ctx context.Context, j media.Job, event media.Event) erro
 	if !now.Before(j.Deadline) {
 		return e.giveUp(ctx, j)
 	}
-	next, err := j.Next(event, now)
+	next, err := e.limits().Next(j, event, now)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the edge
 	}
@@ -106,7 +106,7 @@ func (e *Engine) again(ctx context.Context, j media.Job, event media.Event) erro
 
 // pollIn is when a running job is asked for again: at its deadline for the last time.
 func (e *Engine) pollIn(j media.Job, hint time.Duration) time.Duration {
-	return min(media.PollIn(j.Seq, hint, e.random()), max(j.Deadline.Sub(e.now()), 0))
+	return min(e.limits().PollIn(j.Seq, hint, e.random()), max(j.Deadline.Sub(e.now()), 0))
 }
 
 // giveUp ends a job that is past its deadline. The provider is asked to stop; whether it does is its own to say.

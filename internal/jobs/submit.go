@@ -15,7 +15,7 @@ import (
 const (
 	// maxRefusals bounds how many channels are asked to take a job (contract.md §3.6, max_attempts).
 	maxRefusals = 4
-	// spare is what of its lease a submit leaves for writing down what came of it.
+	// spare is what of its lease a submit leaves for writing down what came of it, at most: of a short one it is a quarter.
 	spare = 10 * time.Second
 )
 
@@ -83,7 +83,8 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 		return j, err
 	}
 
-	within, cancel := paid(ctx, j.LeaseUntil.Sub(e.now())-spare)
+	lease := j.LeaseUntil.Sub(e.now())
+	within, cancel := paid(ctx, lease-min(spare, lease/4))
 	defer cancel()
 	var taken provider.Submission
 	f := e.call(submit, j, c, func(t provider.Task) (requestID string, err error) {
@@ -101,7 +102,7 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 	case taken.Upstream == "":
 		return e.late(e.step(ctx, j, media.Lost{Owner: owner})) // accepted, and cannot be asked for
 	}
-	in := media.PollIn(0, taken.Hint, e.random())
+	in := e.limits().PollIn(0, taken.Hint, e.random())
 	if j, err = e.accept(ctx, j, owner, taken.Upstream, in); err == nil && j.State == media.Running {
 		e.send(ctx, j, poll, in)
 	}
@@ -138,7 +139,7 @@ func (e *Engine) take(ctx context.Context, j media.Job, owner string, a provider
 	if why != nil {
 		return e.late(e.step(ctx, j, media.Ended{State: media.Failed, Owner: owner, Error: why.Error}))
 	}
-	j, err := e.accept(ctx, j, owner, naming(result), media.PollIn(0, 0, e.random()))
+	j, err := e.accept(ctx, j, owner, naming(result), e.limits().PollIn(0, 0, e.random()))
 	if err != nil || j.State != media.Running {
 		return j, err
 	}

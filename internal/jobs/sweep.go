@@ -34,7 +34,7 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, sweepers)
 	for _, j := range open {
-		task := j.Sweep(now)
+		task := e.limits().Sweep(j, now)
 		if task == media.Nothing {
 			continue
 		}
@@ -55,17 +55,16 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	return did, nil
 }
 
+// awaited is the message that a job waits for; of one that is over it is that its end is told.
+var awaited = map[media.State]string{media.Queued: submit, media.Running: poll, media.Succeeded: tell, media.Failed: tell, media.Cancelled: tell, media.Expired: tell}
+
 // lookAfter does one task. The job may have changed since it was found: what is written then comes too late.
 func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) error {
 	switch task {
-	case media.Enqueue:
-		if j.State == media.Queued {
-			e.send(ctx, j, submit, 0)
-		} else {
-			e.send(ctx, j, poll, 0)
+	case media.Enqueue, media.Tell:
+		if e.send(ctx, j, awaited[j.State], 0) {
+			return e.end(ctx, j, media.Nudged{})
 		}
-	case media.Tell:
-		e.send(ctx, j, tell, 0)
 	case media.GiveUp:
 		if j.State == media.Running {
 			return e.pollJob(ctx, j) // a last time: it may be there, and nobody has looked
@@ -77,7 +76,7 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 			_, err = e.late(j, err)
 			return err
 		}
-		if j.Sweep(e.now()) == media.Reconcile {
+		if e.limits().Sweep(j, e.now()) == media.Reconcile {
 			return e.reconcile(ctx, j)
 		}
 	case media.Reconcile:
@@ -86,16 +85,16 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 	return nil
 }
 
-// reconcile asks the provider whether it has a job of which nobody knows. One whose provider cannot tell stays as it is, until
-// its deadline.
+// reconcile asks the provider whether it has a job of which nobody knows. One whose provider cannot tell, or cannot be asked, stays
+// uncertain until its deadline, and stands behind the others for the next sweep.
 func (e *Engine) reconcile(ctx context.Context, j media.Job) error {
 	studio, c, err := e.whoHas(j)
 	if err != nil {
-		return nil //nolint:nilerr // there is nobody to ask
+		return e.end(ctx, j, media.Nudged{}) // there is nobody to ask
 	}
 	finder, ok := studio.(provider.Finder)
 	if !ok {
-		return nil
+		return e.end(ctx, j, media.Nudged{})
 	}
 	var upstream string
 	var found bool
@@ -107,12 +106,12 @@ func (e *Engine) reconcile(ctx context.Context, j media.Job) error {
 	})
 	switch {
 	case f != nil:
-		return nil // the next sweep asks again
+		return e.end(ctx, j, media.Nudged{}) // the next sweep asks again
 	case !found:
 		return e.end(ctx, j, media.Ended{State: media.Failed, Error: media.Error{Code: string(fault.ProviderUnavailable),
 			Message: "the provider did not take the job", Class: string(fault.Network)}})
 	}
-	in := media.PollIn(0, 0, e.random())
+	in := e.limits().PollIn(0, 0, e.random())
 	j, err = e.step(ctx, j, media.Accepted{Upstream: upstream, PollIn: in})
 	if errors.Is(err, media.ErrNoEdge) {
 		return nil

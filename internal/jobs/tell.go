@@ -34,7 +34,7 @@ func (e *Engine) tellJob(ctx context.Context, j media.Job, seq uint64) error {
 	}
 	now := e.now()
 	event := media.NotTold{N: j.Tells, In: media.TellIn(j.Tells, e.random())}
-	next, err := j.Next(event, now)
+	next, err := e.limits().Next(j, event, now)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the edge
 	}

@@ -30,7 +30,7 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 	from := j.State
 	now := e.now() // the same each time, so that a write of ours is known again
 	for try, pause := 1, firstPause; ; try, pause = try+1, 2*pause {
-		next, err := j.Next(event, now)
+		next, err := e.limits().Next(j, event, now)
 		if err != nil {
 			return j, err //nolint:wrapcheck // it names the edge
 		}

@@ -3,8 +3,6 @@ package media
 import "time"
 
 const (
-	firstPoll = 2 * time.Second
-	slowPoll  = 60 * time.Second
 	// pollJitter spreads the polls of jobs that began together.
 	pollJitter = 0.20
 	// MaxDelay is the longest that a message can be delayed
@@ -15,19 +13,20 @@ const (
 
 // PollIn is when to ask for a job again after poll number seq, 0 for the first: 2, 4, 8 … 60 s, ± 20 %. A provider's hint
 // wins as it is, 0 is none. random is in [0, 1).
-func PollIn(seq uint64, hint time.Duration, random float64) time.Duration {
+func (l Limits) PollIn(seq uint64, hint time.Duration, random float64) time.Duration {
 	if hint > 0 {
 		return hint
 	}
-	d := slowPoll
-	if seq < 5 { // 2 s << 5 is past the slowest already
-		d = min(firstPoll<<seq, slowPoll)
+	l = l.whole()
+	d := l.FirstPoll
+	for ; seq > 0 && d < l.SlowestPoll; seq-- {
+		d *= 2
 	}
-	return jittered(d, random)
+	return jittered(min(d, l.SlowestPoll), random)
 }
 
 // tellings are the pauses after a telling that failed, ± 20 % (https://www.standardwebhooks.com asks for hours; a message waits
-// 15 minutes at most, and who was not reached can read the job).
+// 15 minutes at most, and who was not reached can read the job); the last one stays.
 var tellings = [MaxTells - 1]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 12 * time.Minute, 12 * time.Minute}
 
 // TellIn is when to tell again after telling number n failed. random is in [0, 1).
@@ -57,27 +56,3 @@ const (
 	// Tell: it is over, and the message that tells its callback was lost.
 	Tell Task = "tell"
 )
-
-// Sweep says what a job needs from the sweeper now.
-func (j Job) Sweep(now time.Time) Task {
-	switch {
-	case j.State.Terminal():
-		if !j.TellAt.IsZero() && now.Sub(j.TellAt) > Overdue {
-			return Tell
-		}
-		return Nothing
-	case j.State == Submitting:
-		if now.Before(j.LeaseUntil) {
-			return Nothing
-		}
-		return Unlease // also past its deadline: what was perhaps submitted is not simply over
-	case !now.Before(j.Deadline):
-		return GiveUp
-	case j.State == Uncertain:
-		return Reconcile
-	case j.State == Running && now.Sub(j.NextPollAt) > Overdue, j.State == Queued && now.Sub(j.UpdatedAt) > Overdue:
-		return Enqueue
-	default:
-		return Nothing
-	}
-}

@@ -1,5 +1,5 @@
 // Package media decides the life of a media job: a video or a piece of music that a provider makes in minutes. It is pure: a
-// Job is a value, Job.Next takes an event and the time and returns the next value or says why there is none. Jobs live
+// Job is a value, Limits.Next takes an event and the time and returns the next value or says why there is none. Jobs live
 // behind Store, where each step is one conditional write.
 //
 //	queued ──▶ submitting ──▶ running ──▶ succeeded | failed | cancelled | expired
@@ -52,20 +52,6 @@ func (s State) Terminal() bool { return len(edges[s]) == 0 }
 func States() []State {
 	return []State{Queued, Submitting, Running, Uncertain, Succeeded, Failed, Cancelled, Expired}
 }
-
-const (
-	// Lifetime is how long a job may take from its beginning.
-	Lifetime = 30 * time.Minute
-	// SubmitLease is how long its owner may take to submit a job. After that nobody knows what became of it.
-	SubmitLease = 2 * time.Minute
-	// MaxPollFailures in a row end a job, and MaxPolls bound it whatever happens.
-	MaxPollFailures = 20
-	MaxPolls        = 200
-	// Overdue is how late a poll, or a telling, may be before the sweeper sends its message again.
-	Overdue = 2 * time.Minute
-	// MaxTells bounds how often the end of a job is told to a callback that does not take it.
-	MaxTells = 8
-)
 
 // Kind is what a job makes.
 type Kind string
@@ -158,7 +144,7 @@ type Result struct {
 	SHA256      string
 }
 
-// New is a job that is queued.
+// New is a job that is queued, and has the default's time.
 func New(id, organization string, kind Kind, model string, request []byte, eventID string, now time.Time) Job {
 	return Job{ID: id, Organization: organization, Kind: kind, State: Queued, Model: model, Request: request, EventID: eventID, CreatedAt: now, UpdatedAt: now,
 		Deadline: now.Add(Lifetime)}
@@ -169,7 +155,7 @@ var ErrNoEdge = errors.New("the job's state knows no such step")
 
 // Event is what can happen to a job.
 type Event interface {
-	apply(Job, time.Time) (Job, error)
+	apply(Job, time.Time, Limits) (Job, error)
 }
 
 // Claim takes the right to submit.
@@ -227,6 +213,10 @@ type Ended struct {
 // AskedToCancel says that the provider was asked.
 type AskedToCancel struct{}
 
+// Nudged says that the sweeper has done what it can for a job for now, such as sending its message again: what the job waits for is
+// due from now on, and others that wait for longer are looked at before it.
+type Nudged struct{}
+
 // Told says that the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
 type Told struct{ N int }
 
@@ -236,16 +226,8 @@ type NotTold struct {
 	In time.Duration
 }
 
-// Next is the job after an event, or ErrNoEdge.
-func (j Job) Next(e Event, now time.Time) (Job, error) {
-	next, err := e.apply(j, now)
-	if err != nil {
-		return j, err
-	}
-	next.Version++
-	next.UpdatedAt = now
-	return next, nil
-}
+// Next is Limits.Next with the defaults.
+func (j Job) Next(e Event, now time.Time) (Job, error) { return Limits{}.Next(j, e, now) }
 
 // to is the only place where a state is assigned.
 func (j Job) to(s State, now time.Time) (Job, error) {
@@ -265,12 +247,12 @@ func (j Job) to(s State, now time.Time) (Job, error) {
 	return j, nil
 }
 
-func (e Claim) apply(j Job, now time.Time) (Job, error) {
+func (e Claim) apply(j Job, now time.Time, l Limits) (Job, error) {
 	j, err := j.to(Submitting, now)
 	if err != nil {
 		return j, err
 	}
-	j.Owner, j.LeaseUntil = e.Owner, now.Add(SubmitLease)
+	j.Owner, j.LeaseUntil = e.Owner, now.Add(l.SubmitLease)
 	j.Channel, j.Provider, j.Credential = e.Channel, e.Provider, e.Credential
 	j.Submits++
 	return j, nil
@@ -279,7 +261,7 @@ func (e Claim) apply(j Job, now time.Time) (Job, error) {
 // owned reports whether an owner's event may still move the job.
 func (j Job) owned(owner string) bool { return j.State == Submitting && j.Owner == owner }
 
-func (e Accepted) apply(j Job, now time.Time) (Job, error) {
+func (e Accepted) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if !j.owned(e.Owner) && (j.State != Uncertain || e.Owner != "") {
 		return j, ErrNoEdge
 	}
@@ -291,7 +273,7 @@ func (e Accepted) apply(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-func (e Refused) apply(j Job, now time.Time) (Job, error) {
+func (e Refused) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if !j.owned(e.Owner) {
 		return j, ErrNoEdge
 	}
@@ -302,7 +284,7 @@ func (e Refused) apply(j Job, now time.Time) (Job, error) {
 	return j, err
 }
 
-func (e Lost) apply(j Job, now time.Time) (Job, error) {
+func (e Lost) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if e.Owner == "" && (j.State != Submitting || now.Before(j.LeaseUntil)) || e.Owner != "" && !j.owned(e.Owner) {
 		return j, ErrNoEdge
 	}
@@ -312,12 +294,15 @@ func (e Lost) apply(j Job, now time.Time) (Job, error) {
 // due reports whether a poll is the one that the job waits for.
 func (j Job) due(seq uint64) bool { return j.State == Running && j.Seq == seq }
 
-func (e Pending) apply(j Job, now time.Time) (Job, error) {
+// worn reports whether the poll that is due is the last one that may be made.
+func (j Job) worn(l Limits) bool { return j.Seq >= uint64(l.MaxPolls) } //nolint:gosec // a count
+
+func (e Pending) apply(j Job, now time.Time, l Limits) (Job, error) {
 	if !j.due(e.Seq) {
 		return j, ErrNoEdge
 	}
-	if j.Seq >= MaxPolls {
-		return Ended{State: Failed, Error: Error{Code: "provider_timeout", Message: "the provider was asked too often without an end"}}.apply(j, now)
+	if j.worn(l) {
+		return Ended{State: Failed, Error: Error{Code: "provider_timeout", Message: "the provider was asked too often without an end"}}.apply(j, now, l)
 	}
 	j.Seq++
 	j.PollFailures, j.NextPollAt = 0, now.Add(e.PollIn)
@@ -328,20 +313,20 @@ func (e Pending) apply(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-func (e PollFailed) apply(j Job, now time.Time) (Job, error) {
+func (e PollFailed) apply(j Job, now time.Time, l Limits) (Job, error) {
 	if !j.due(e.Seq) {
 		return j, ErrNoEdge
 	}
 	j.PollFailures++
-	if j.PollFailures >= MaxPollFailures || j.Seq >= MaxPolls {
-		return Ended{State: Failed, Error: e.Error}.apply(j, now)
+	if j.PollFailures >= l.MaxPollFailures || j.worn(l) {
+		return Ended{State: Failed, Error: e.Error}.apply(j, now, l)
 	}
 	j.Seq++
 	j.NextPollAt = now.Add(e.PollIn)
 	return j, nil
 }
 
-func (e Done) apply(j Job, now time.Time) (Job, error) {
+func (e Done) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	j, err := j.to(Succeeded, now)
 	if err != nil {
 		return j, err
@@ -351,7 +336,7 @@ func (e Done) apply(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-func (e Ended) apply(j Job, now time.Time) (Job, error) {
+func (e Ended) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if e.State == Succeeded || !e.State.Terminal() || j.State == Submitting && !j.owned(e.Owner) {
 		return j, ErrNoEdge
 	}
@@ -371,7 +356,7 @@ func (e Ended) apply(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-func (AskedToCancel) apply(j Job, _ time.Time) (Job, error) {
+func (AskedToCancel) apply(j Job, _ time.Time, _ Limits) (Job, error) {
 	if j.State != Running || j.CancelAsked {
 		return j, ErrNoEdge
 	}
@@ -379,10 +364,23 @@ func (AskedToCancel) apply(j Job, _ time.Time) (Job, error) {
 	return j, nil
 }
 
+func (Nudged) apply(j Job, now time.Time, _ Limits) (Job, error) {
+	switch {
+	case j.State == Queued, j.State == Uncertain: // they are looked at by their last change, which this is
+	case j.State == Running && !j.NextPollAt.After(now):
+		j.NextPollAt = now
+	case !j.TellAt.IsZero() && !j.TellAt.After(now):
+		j.TellAt = now
+	default: // it has gone on meanwhile
+		return j, ErrNoEdge
+	}
+	return j, nil
+}
+
 // telling reports whether a telling is the one that the job waits for.
 func (j Job) telling(n int) bool { return !j.TellAt.IsZero() && j.Tells == n }
 
-func (e Told) apply(j Job, _ time.Time) (Job, error) {
+func (e Told) apply(j Job, _ time.Time, _ Limits) (Job, error) {
 	if !j.telling(e.N) {
 		return j, ErrNoEdge
 	}
@@ -391,11 +389,11 @@ func (e Told) apply(j Job, _ time.Time) (Job, error) {
 	return j, nil
 }
 
-func (e NotTold) apply(j Job, now time.Time) (Job, error) {
+func (e NotTold) apply(j Job, now time.Time, l Limits) (Job, error) {
 	if !j.telling(e.N) {
 		return j, ErrNoEdge
 	}
-	if j.Tells++; j.Tells >= MaxTells {
+	if j.Tells++; j.Tells >= l.MaxTells {
 		j.TellAt = time.Time{}
 		return j, nil
 	}

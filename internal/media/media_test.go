@@ -64,6 +64,8 @@ func TestEveryEventInEveryState(t *testing.T) {
 		"cancelled":                            {event: media.Ended{State: media.Cancelled}, want: table{media.Queued: media.Cancelled, media.Running: media.Cancelled}},
 		"expired":                              {event: media.Ended{State: media.Expired}, want: table{media.Queued: media.Expired, media.Running: media.Expired, media.Uncertain: media.Expired}},
 		"the provider was asked to cancel":     {event: media.AskedToCancel{}, want: table{media.Running: media.Running}},
+		"nudged, when its poll is due":         {event: media.Nudged{}, after: 2 * time.Second, want: table{media.Queued: media.Queued, media.Running: media.Running, media.Uncertain: media.Uncertain}},
+		"nudged, when it has gone on":          {event: media.Nudged{}, after: time.Second, want: table{media.Queued: media.Queued, media.Uncertain: media.Uncertain}},
 		"an end that is none":                  {event: media.Ended{State: media.Running}, want: table{}},
 		"success is not an end without result": {event: media.Ended{State: media.Succeeded}, want: table{}},
 	} {
@@ -130,11 +132,11 @@ func TestProgressAndStrangeWords(t *testing.T) {
 
 func TestPollIn(t *testing.T) {
 	for seq, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60, 60} {
-		assert.Equal(t, want*time.Second, media.PollIn(uint64(seq), 0, 0.5))
+		assert.Equal(t, want*time.Second, media.Limits{}.PollIn(uint64(seq), 0, 0.5))
 	}
-	assert.Equal(t, 60*time.Second, media.PollIn(1<<63, 0, 0.5))
-	assert.Equal(t, 20*time.Minute, media.PollIn(3, 20*time.Minute, 0.9), "a hint wins as it is")
-	assert.Equal(t, 1600*time.Millisecond, media.PollIn(0, 0, 0))
+	assert.Equal(t, 60*time.Second, media.Limits{}.PollIn(1<<63, 0, 0.5))
+	assert.Equal(t, 20*time.Minute, media.Limits{}.PollIn(3, 20*time.Minute, 0.9), "a hint wins as it is")
+	assert.Equal(t, 1600*time.Millisecond, media.Limits{}.PollIn(0, 0, 0))
 }
 
 func TestSweep(t *testing.T) {
@@ -158,7 +160,7 @@ func TestSweep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := in(t, c.state)
 			now := start.Add(c.after)
-			assert.Equal(t, c.want, j.Sweep(now))
+			assert.Equal(t, c.want, media.Limits{}.Sweep(j, now))
 			if c.want != media.Nothing && c.want != media.Reconcile {
 				assert.False(t, j.LookAt().After(now), "a store finds it")
 			}
@@ -176,14 +178,25 @@ func TestTelling(t *testing.T) {
 	}
 	t.Run("a job with a callback is told at its end, and again by the sweeper when nobody did", func(t *testing.T) {
 		j := over()
-		assert.Equal(t, media.Nothing, j.Sweep(start.Add(media.Overdue)))
-		assert.Equal(t, media.Tell, j.Sweep(start.Add(media.Overdue+1)))
+		assert.Equal(t, media.Nothing, media.Limits{}.Sweep(j, start.Add(media.Overdue)))
+		assert.Equal(t, media.Tell, media.Limits{}.Sweep(j, start.Add(media.Overdue+1)))
 		assert.Equal(t, start, j.LookAt())
 		j, err := j.Next(media.Told{N: 0}, start)
 		require.NoError(t, err)
 		assert.True(t, j.LookAt().IsZero())
-		assert.Equal(t, media.Nothing, j.Sweep(start.Add(time.Hour)))
+		assert.Equal(t, media.Nothing, media.Limits{}.Sweep(j, start.Add(time.Hour)))
 		_, err = j.Next(media.Told{N: 1}, start)
+		require.ErrorIs(t, err, media.ErrNoEdge)
+	})
+	t.Run("a nudge puts it behind those that wait for longer, and moves no telling that is yet to come", func(t *testing.T) {
+		later := start.Add(media.Overdue + 1)
+		j, err := over().Next(media.Nudged{}, later)
+		require.NoError(t, err)
+		assert.Equal(t, later, j.LookAt())
+		assert.Equal(t, media.Nothing, media.Limits{}.Sweep(j, later))
+		j, err = j.Next(media.NotTold{N: 0, In: time.Minute}, later)
+		require.NoError(t, err)
+		_, err = j.Next(media.Nudged{}, later)
 		require.ErrorIs(t, err, media.ErrNoEdge)
 	})
 	t.Run("a telling from before changes nothing", func(t *testing.T) {
@@ -223,7 +236,7 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 			seq := rapid.Uint64Range(0, 4).Draw(t, "seq")
 			events := []media.Event{media.Claim{Owner: owner}, media.Accepted{Owner: owner, Upstream: "x"}, media.Accepted{Upstream: "x"}, media.Refused{Owner: owner},
 				media.Lost{Owner: owner}, media.Lost{}, media.Pending{Seq: seq}, media.PollFailed{Seq: seq}, media.Done{},
-				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}}
+				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}, media.Nudged{}}
 			before := j
 			next, err := j.Next(rapid.SampledFrom(events).Draw(t, "event"), now)
 			if before.State.Terminal() && err == nil {

@@ -54,15 +54,18 @@ func (m *Memory) Replace(_ context.Context, next Job) error {
 
 // List implements Store.
 func (m *Memory) List(_ context.Context, organization string, s State, limit int) ([]Job, error) {
-	return m.some(limit, func(j Job) bool { return j.Organization == organization && (s == "" || j.State == s) }), nil
+	return m.some(limit, func(j Job) bool { return j.Organization == organization && (s == "" || j.State == s) },
+		func(a, b Job) int { return b.CreatedAt.Compare(a.CreatedAt) }), nil
 }
 
 // Open implements Store.
 func (m *Memory) Open(_ context.Context, before time.Time, limit int) ([]Job, error) {
-	return m.some(limit, func(j Job) bool { at := j.LookAt(); return !at.IsZero() && at.Before(before) }), nil
+	return m.some(limit, func(j Job) bool { at := j.LookAt(); return !at.IsZero() && at.Before(before) },
+		func(a, b Job) int { return a.LookAt().Compare(b.LookAt()) }), nil
 }
 
-func (m *Memory) some(limit int, is func(Job) bool) []Job {
+// some are the jobs that are meant, in an order.
+func (m *Memory) some(limit int, is func(Job) bool, order func(a, b Job) int) []Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []Job
@@ -72,7 +75,7 @@ func (m *Memory) some(limit int, is func(Job) bool) []Job {
 		}
 	}
 	slices.SortFunc(out, func(a, b Job) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(order(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	return out[:min(limit, len(out))]
 }

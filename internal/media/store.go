@@ -22,12 +22,14 @@ type Store interface {
 	// List returns an organization's jobs, newest first, of one state or, where it is empty, of all; at most limit. It may
 	// be some seconds behind.
 	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
-	// Open returns jobs that need to be looked at: whose next poll, lease, deadline or telling came before the time; at most
-	// limit, in no order. It may be some seconds behind.
+	// Open returns jobs whose LookAt came before the time, those that wait for longest first; at most limit. It may be some
+	// seconds behind.
 	Open(ctx context.Context, before time.Time, limit int) ([]Job, error)
 }
 
-// LookAt is when a job needs to be looked at next if nothing happens to it; zero: never. A store finds open jobs by it.
+// LookAt is when what a job waits for is due: its poll, its submit, its telling, the end of its lease or its deadline; zero: it
+// waits for nothing. Stores find jobs by it, and know no limits: how late a job may be is Limits.Sweep's to say. Those that
+// are found too early have come after all that are late, so that they keep nobody from being looked at.
 func (j Job) LookAt() time.Time {
 	at := j.Deadline
 	switch {
@@ -37,10 +39,8 @@ func (j Job) LookAt() time.Time {
 		return j.LeaseUntil
 	case j.State == Running && j.NextPollAt.Before(at):
 		at = j.NextPollAt
-	case j.State == Queued, j.State == Uncertain:
-		if soon := j.UpdatedAt.Add(Overdue); soon.Before(at) {
-			at = soon
-		}
+	case (j.State == Queued || j.State == Uncertain) && j.UpdatedAt.Before(at):
+		at = j.UpdatedAt
 	}
 	return at
 }

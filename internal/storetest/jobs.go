@@ -3,6 +3,8 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -163,6 +165,27 @@ func Jobs(t *testing.T, s media.Store) {
 		}
 		eventually(t, func() bool { f := found(); return f[due.ID] && f[untold.ID] && !f[over.ID] && !f[told.ID] })
 		assert.False(t, found()[later.ID])
+	})
+	t.Run("of open jobs those come first that wait for longest", func(t *testing.T) {
+		long := now.Add(-10 * 365 * 24 * time.Hour) // longer than what others have left in the store
+		var want []string
+		for _, i := range []int{2, 0, 3, 1} {
+			j := job()
+			j.CreatedAt, j.UpdatedAt, j.ID = long, long.Add(time.Duration(i)*time.Second), fmt.Sprintf("%s_%d", j.ID, i)
+			require.NoError(t, s.Create(ctx, j))
+			want = append(want, j.ID)
+		}
+		slices.SortFunc(want, func(a, b string) int { return strings.Compare(a[len(a)-1:], b[len(b)-1:]) })
+		first := func(limit int) (ids []string) {
+			all, err := s.Open(ctx, now, limit)
+			require.NoError(t, err)
+			for _, j := range all {
+				ids = append(ids, j.ID)
+			}
+			return ids
+		}
+		eventually(t, func() bool { return slices.Equal(want, first(4)) })
+		assert.Equal(t, want[:2], first(2))
 	})
 }
 
