@@ -39,6 +39,7 @@ import (
 	"spillway/internal/provider"
 	"spillway/internal/redact"
 	"spillway/internal/route"
+	"spillway/internal/usage"
 )
 
 // Queue takes messages to be handled later.
@@ -62,15 +63,15 @@ type Objects interface {
 //
 // Work must connect to public hosts alone and must send the artefact's header to its own host only. Its error must wrap
 // provider.ErrGone where the work is not given out any more, and provider.ErrUntrusted where its address must not be asked;
-// every other error may pass. The Body that it returns must fail when it is cut short.
+// every other error may pass. The Body that it returns must fail when it is cut short. No error may repeat the address.
 type Library interface {
 	Work(ctx context.Context, a provider.Artifact) (provider.Artifact, error)
 }
 
 // Teller posts events to callbacks.
 //
-// Tell must make one call, over TLS to a public host, must not follow a redirect, and must bound its time. It must be safe
-// for concurrent use.
+// Tell must make one call, over TLS to a public host, must not follow a redirect, and must bound its time. Its error must not
+// repeat the address. It must be safe for concurrent use.
 type Teller interface {
 	Tell(ctx context.Context, address string, header http.Header, body []byte) (status int, err error)
 }
@@ -122,6 +123,8 @@ type Engine struct {
 	// Signing is the secret of the events of an organization, in the form of Standard Webhooks (whsec_ and base64); nil, or an
 	// empty one: its callbacks cannot be told.
 	Signing func(organization string) redact.Secret
+	// Prices are what works cost; of the zero value no cost is known.
+	Prices usage.Works
 	// Record may be left out.
 	Record Recorder
 	// Now, Random, which is in [0, 1), and Token, which names an execution, may be left out.

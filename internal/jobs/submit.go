@@ -158,7 +158,11 @@ func judge(f *fault.Failure, owner string, last bool) media.Event {
 	case !refused(f) && (!f.Parsed || f.Status < 400 || f.Status >= 500):
 		return media.Lost{Owner: owner} // a 5xx, or an answer that nobody understands
 	}
-	return media.Ended{State: media.Failed, Owner: owner, Error: errorOf(f)}
+	end := media.Ended{State: media.Failed, Owner: owner, Error: errorOf(f)}
+	if refused(f) {
+		end.Cost = media.Unmade()
+	}
+	return end
 }
 
 // refused reports whether the provider surely has not taken the job: no byte of it was sent, or the answer says so.

@@ -108,7 +108,7 @@ func (e *Engine) reconcile(ctx context.Context, j media.Job) error {
 	case f != nil:
 		return e.end(ctx, j, media.Nudged{}) // the next sweep asks again
 	case !found:
-		return e.end(ctx, j, media.Ended{State: media.Failed, Error: media.Error{Code: string(fault.ProviderUnavailable),
+		return e.end(ctx, j, media.Ended{State: media.Failed, Cost: media.Unmade(), Error: media.Error{Code: string(fault.ProviderUnavailable),
 			Message: "the provider did not take the job", Class: string(fault.Network)}})
 	}
 	in := e.limits().PollIn(0, 0, e.random())

@@ -28,6 +28,7 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
 	from := j.State
+	event = e.priced(j, event)
 	now := e.now() // the same each time, so that a write of ours is known again
 	for try, pause := 1, firstPause; ; try, pause = try+1, 2*pause {
 		next, err := e.limits().Next(j, event, now)

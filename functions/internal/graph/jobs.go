@@ -18,6 +18,7 @@ import (
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/sqsqueue"
+	"spillway/internal/usage"
 )
 
 // Jobs builds what runs media jobs. s must have State and State.Jobs. Whoever takes it sets what is told of jobs: Record.
@@ -34,6 +35,7 @@ func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.E
 		Tells:   &sqsqueue.Queue{API: send, URL: state.Jobs.Webhooks},
 		Objects: whole{&s3store.Objects{API: s3store.New(AWS(state, state.S3)), Bucket: state.ResultsBucket}},
 		Library: web,
+		Prices:  usage.EmbeddedWorks(),
 		Teller:  web,
 	}
 }
