@@ -7,6 +7,10 @@
 // for a while is busy for all alike. A figure is the median of the runs, with the lowest and the highest beside it; a latency
 // of one run is the median of its requests. Nothing fails because a target is missed.
 //
+// What media jobs take in calls and in waiting is counted on a virtual clock, and can be had alone, within a second:
+//
+//	go run -tags lambda.norpc ./internal/simulate/bench -jobs
+//
 // To see where the time of a chunk or of a request goes:
 //
 //	go test -tags lambda.norpc -run ^$ -bench . -cpuprofile cpu.out ./internal/simulate/bench
@@ -29,6 +33,8 @@ type options struct {
 	runs, requests int
 	// artifact is the folder that `make build` leaves for Lambda.
 	artifact string
+	// jobs: what media jobs take, and nothing else.
+	jobs bool
 }
 
 func main() {
@@ -36,6 +42,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 5, "runs of everything")
 	flag.IntVar(&o.requests, "requests", 1000, "requests of each latency in each run")
 	flag.StringVar(&o.artifact, "artifact", "build/GatewayFunction", "what make build has left for Lambda")
+	flag.BoolVar(&o.jobs, "jobs", false, "only what media jobs take, on a virtual clock")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,6 +56,14 @@ func main() {
 func run(ctx context.Context, o options, out, progress io.Writer) error {
 	if o.runs < 1 || o.requests < 1 {
 		return errors.New("at least one run and one request are needed")
+	}
+	var r report
+	if o.jobs {
+		if err := mediaJobs(&r); err != nil {
+			return err
+		}
+		r.print(out)
+		return nil
 	}
 	began, before := time.Now(), load()
 	scratch, err := os.MkdirTemp("", "bench-")
@@ -72,7 +87,6 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	}
 	defer spawner.close()
 
-	var r report
 	for i := range o.runs {
 		fmt.Fprintf(progress, "run %d of %d …\n", i+1, o.runs)
 		for _, measure := range []func(context.Context, options, *report) error{s.latencies, s.translated, s.shared.measure, s.requests, s.chunks, relay, spawner.inits} {
@@ -82,6 +96,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		}
 	}
 	if err := zipped(o.artifact, &r); err != nil {
+		return err
+	}
+	if err := mediaJobs(&r); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s\n%d runs of %d requests each, interleaved, in %s; load average before %s, after %s\n\n", machine(), o.runs, o.requests,
