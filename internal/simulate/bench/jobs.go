@@ -3,6 +3,7 @@ package main
 import (
 	"container/heap"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,55 +30,61 @@ const (
 	patience = 2 * time.Hour
 )
 
-// making are the lengths of jobs, by which the work of each is done: ± 10 %, as no two take the same.
-var making = []time.Duration{20 * time.Second, 2 * time.Minute, 20 * time.Minute}
-
-// shops are ways in which providers tell of their jobs.
-var shops = []struct {
-	name string
-	kind string
+// shop is a way in which providers make what they are asked for.
+type shop struct {
+	name, kind string
 	// twice: the poll that sees that the work is done says when to come for it, and the next one gets it.
 	twice time.Duration
-}{
-	{"an operation (veo)", "veo", 0},
-	{"a queue, whose result is a second question (fal)", "fal", time.Second},
+	// atOnce: the submit is answered with the work.
+	atOnce bool
+	// lengths are how long a work takes, ± 10 %, as no two take the same.
+	lengths []time.Duration
 }
+
+var (
+	lengths = []time.Duration{20 * time.Second, 2 * time.Minute, 20 * time.Minute}
+	shops   = []shop{
+		{name: "an operation (veo)", kind: "veo", lengths: lengths},
+		{name: "a queue, with a second question for the result (fal)", kind: "fal", twice: time.Second, lengths: lengths},
+		{name: "an answer that is the work (elevenlabs)", kind: "elevenlabs", atOnce: true, lengths: lengths[:1]}, // its lease is 2 min
+	}
+)
 
 // mediaJobs counts what a job costs beside the provider's own price, in calls and in waiting. The engine is the real one and its
 // cadence too; the clock is virtual, so that no call takes time: an invocation of the poller, a queue that delivers late, and the
 // copy of the work come on top.
 func mediaJobs(r *report) error {
-	for _, shop := range shops {
-		for _, length := range making {
-			all, sweeps, err := simulateJobs(1, jobsEach, length, shop.kind, shop.twice)
+	for _, s := range shops {
+		for _, length := range s.lengths {
+			all, sweeps, err := simulateJobs(1, jobsEach, s, length)
 			if err != nil {
 				return fmt.Errorf("simulating jobs: %w", err)
 			}
-			section := fmt.Sprintf("a media job of %s ± 10 %%, %s: %d jobs, on a VIRTUAL clock", brief(length), shop.name, len(all))
-			waits := make([]float64, len(all))
-			for i, j := range all {
-				waits[i] = j.waited.Seconds()
-				for _, f := range []struct {
-					name, unit string
-					value      float64
-				}{
-					{"polls of the provider", "calls", float64(j.polls)},
-					{"SQS messages: jobs queue", "sent", float64(j.sent["jobs"])},
-					{"SQS messages: generate queue", "sent", float64(j.sent["generate"])},
-					{"SQS messages: webhooks queue, for its callback", "sent", float64(j.sent["webhooks"])},
-					{"conditional writes of the job", "writes", float64(j.writes)},
-					{"reads of the job", "reads", float64(j.reads)},
-					{"the provider is done → the job is over", "s", waits[i]},
-				} {
-					r.add(figure{section: section, name: f.name, unit: f.unit}, f.value)
+			section := fmt.Sprintf("%d media jobs of %s ± 10 %%, on a VIRTUAL clock: %s", len(all), brief(length), s.name)
+			for _, f := range []struct {
+				name, unit string
+				of         func(course) float64
+			}{
+				{"polls of the provider", "calls", func(c course) float64 { return float64(c.polls) }},
+				{"SQS messages: jobs queue", "sent", func(c course) float64 { return float64(c.jobs) }},
+				{"SQS messages: generate queue", "sent", func(c course) float64 { return float64(c.generate) }},
+				{"SQS messages: webhooks queue, for its callback", "sent", func(c course) float64 { return float64(c.webhooks) }},
+				{"conditional writes of the job", "writes", func(c course) float64 { return float64(c.writes) }},
+				{"reads of the job", "reads", func(c course) float64 { return float64(c.reads) }},
+				{"the provider is done → the job is over", "s", waited},
+			} {
+				for _, c := range all {
+					r.add(figure{section: section, name: f.name, unit: f.unit}, f.of(c))
 				}
 			}
-			r.add(figure{section: section, name: "the same, p95", unit: "s"}, percentile(waits, 95))
-			r.add(figure{section: section, name: "sweeps while they ran, of which none had to do anything", unit: "sweeps"}, float64(sweeps))
+			r.add(figure{section: section, name: "the same, p95", unit: "s"}, percentile(all, waited, 95))
+			r.add(figure{section: section, name: "sweeps while they ran, of which none had to do anything", unit: "all"}, float64(sweeps))
 		}
 	}
 	return nil
 }
+
+func waited(c course) float64 { return c.waited.Seconds() }
 
 // brief is a duration without its zeros: 2m, not 2m0s.
 func brief(d time.Duration) string {
@@ -88,32 +95,36 @@ func brief(d time.Duration) string {
 }
 
 // percentile is the lowest value that so many of a hundred do not exceed.
-func percentile(values []float64, of int) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)*of+99)/100-1]
+func percentile(all []course, value func(course) float64, of int) float64 {
+	var values []float64
+	for _, c := range all {
+		values = append(values, value(c))
+	}
+	slices.Sort(values)
+	return values[(len(values)*of+99)/100-1]
 }
 
 // course is what one job took.
 type course struct {
-	polls, reads, writes int
-	sent                 map[string]int // messages, by queue
+	polls, reads, writes     int
+	jobs, generate, webhooks int // messages, by queue
 	// waited is the time from the provider's end of the work to the job's.
 	waited time.Duration
-	done   time.Time // at the provider
-	seen   bool      // a poll has seen that it is done
-	state  media.State
+
+	done  time.Time // at the provider
+	seen  bool      // a poll has seen that it is done
+	state media.State
 }
 
 // simulateJobs lets n jobs run, and returns what each took and how often the sweeper ran. The same seed gives the same. It is an
 // error when a job does not succeed, or when the sweeper had to do anything: nothing goes wrong here.
-func simulateJobs(seed uint64, n int, length time.Duration, kind string, twice time.Duration) (all []*course, sweeps int, err error) {
-	m, err := newMill(seed, length, kind, twice)
+func simulateJobs(seed uint64, n int, s shop, length time.Duration) (all []course, sweeps int, err error) {
+	m, err := newMill(seed, s, length)
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx := context.Background()
 	for i := range n {
-		m.at(time.Duration(m.random.Int64N(int64(time.Minute))), func() error { return m.post(ctx, i) })
+		m.at(time.Duration(m.random.Int64N(int64(time.Minute))), func() error { return m.post(i) })
 	}
 	for m.over < n {
 		if m.now.Sub(epoch) > patience {
@@ -121,9 +132,12 @@ func simulateJobs(seed uint64, n int, length time.Duration, kind string, twice t
 		}
 		if at := epoch.Add(time.Duration(sweeps+1) * sweepEvery); len(m.agenda) == 0 || !m.agenda[0].at.Before(at) {
 			m.now, sweeps = at, sweeps+1
-			did, err := m.engine.Sweep(ctx, 1000)
-			if err != nil || len(did) > 0 {
-				return nil, 0, fmt.Errorf("the sweeper had to do %v: %w", did, err)
+			did, err := m.engine.Sweep(context.Background(), 1000)
+			if err != nil {
+				return nil, 0, err //nolint:wrapcheck // the engine says what it did
+			}
+			if len(did) > 0 {
+				return nil, 0, fmt.Errorf("the sweeper had to do %v", did)
 			}
 			continue
 		}
@@ -133,12 +147,12 @@ func simulateJobs(seed uint64, n int, length time.Duration, kind string, twice t
 			return nil, 0, err
 		}
 	}
-	for i := range n {
-		j := m.jobs[m.ids[i]]
-		if j.state != media.Succeeded {
-			return nil, 0, fmt.Errorf("job %d is %s", i, j.state)
+	for _, id := range m.ids {
+		c := m.courses[id]
+		if c.state != media.Succeeded {
+			return nil, 0, fmt.Errorf("a job is %s", c.state)
 		}
-		all = append(all, j)
+		all = append(all, *c)
 	}
 	return all, sweeps, nil
 }
@@ -154,46 +168,51 @@ type mill struct {
 	random *rand.Rand
 	now    time.Time
 	agenda agenda
+	shop   shop
 	length time.Duration
-	twice  time.Duration
-	tokens int
-	jobs   map[string]*course
-	ids    map[int]string
-	over   int
+
+	tokens  int
+	courses map[string]*course // by job
+	ids     []string           // of the jobs, in the order of their beginnings
+	over    int                // jobs that are over, and whose callbacks are told
 }
 
-func newMill(seed uint64, length time.Duration, kind string, twice time.Duration) (*mill, error) {
+func newMill(seed uint64, s shop, length time.Duration) (*mill, error) {
 	config, err := catalog.Load(fmt.Appendf(nil, `{"version":"bench","providers":[{"name":"p","kind":%q,"base_url":"https://p.test"}],
 		"channels":[{"provider":"p","models":["m"],"credentials":[{"alias":"only","secret":"env:KEY"}]}],
-		"organizations":[{"name":"bench","models":["m"]}]}`, kind), func(string) string { return "secret" })
+		"organizations":[{"name":"bench","models":["m"]}]}`, s.kind), func(string) string { return "secret" })
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says where the configuration is wrong
 	}
-	m := &mill{random: rand.New(rand.NewPCG(seed, 0)), now: epoch, length: length, twice: twice, jobs: map[string]*course{}, ids: map[int]string{}} //nolint:gosec // it must repeat
-	m.engine = &jobs.Engine{Jobs: m, Catalog: config, Studios: map[string]provider.Studio{kind: m},
-		Submits: line{m, "generate"}, Polls: line{m, "jobs"}, Tells: line{m, "webhooks"}, Objects: m, Library: m, Teller: m,
-		Signing: func(string) redact.Secret { return redact.NewSecret("whsec_YmVuY2g=") }, Record: m,
-		Now: func() time.Time { return m.now }, Random: m.random.Float64, Token: func() string { m.tokens++; return strconv.Itoa(m.tokens) }}
+	m := &mill{random: rand.New(rand.NewPCG(seed, 0)), now: epoch, shop: s, length: length, courses: map[string]*course{}} //nolint:gosec // it must repeat
+	m.engine = &jobs.Engine{Jobs: m, Catalog: config, Studios: map[string]provider.Studio{s.kind: m}, Objects: m, Library: m, Teller: m, Record: m,
+		Submits: line{m, func(c *course) { c.generate++ }}, Polls: line{m, func(c *course) { c.jobs++ }}, Tells: line{m, func(c *course) { c.webhooks++ }},
+		Signing: func(string) redact.Secret { return redact.NewSecret("whsec_YmVuY2g=") },
+		Now:     func() time.Time { return m.now }, Random: m.random.Float64, Token: func() string { m.tokens++; return strconv.Itoa(m.tokens) }}
 	return m, nil
 }
 
-// post is POST /v1/videos: it begins a job and submits it.
-func (m *mill) post(ctx context.Context, i int) error {
-	j, fresh, err := m.engine.Begin(ctx, jobs.Order{Organization: "bench", Key: strconv.Itoa(i), Fingerprint: "f", Kind: media.Video, Model: "m",
-		Request: []byte(`{"model":"m","prompt":"p"}`), Callback: "https://client.test/hook"})
-	if err != nil || !fresh {
-		return fmt.Errorf("beginning job %d: %w", i, err)
+// post is the POST that makes a job: it begins it and starts it.
+func (m *mill) post(i int) error {
+	kind := media.Video
+	if m.shop.atOnce {
+		kind = media.Music
 	}
-	m.ids[i] = j.ID
-	_, err = m.engine.Submit(ctx, j)
+	j, _, err := m.engine.Begin(context.Background(), jobs.Order{Organization: "bench", Key: strconv.Itoa(i), Fingerprint: "f", Kind: kind, Model: "m",
+		Request: []byte(`{"model":"m","prompt":"p"}`), Callback: "https://client.test/hook"})
+	if err != nil {
+		return err //nolint:wrapcheck // the engine says what it did
+	}
+	m.ids = append(m.ids, j.ID)
+	_, err = m.engine.Start(context.Background(), j)
 	return err //nolint:wrapcheck // the engine says what it did
 }
 
 func (m *mill) of(id string) *course {
-	if m.jobs[id] == nil {
-		m.jobs[id] = &course{sent: map[string]int{}}
+	if m.courses[id] == nil {
+		m.courses[id] = &course{}
 	}
-	return m.jobs[id]
+	return m.courses[id]
 }
 
 // entry is something that happens at its time; n keeps those of one moment in the order in which they were planned.
@@ -225,17 +244,19 @@ func (a *agenda) Pop() any {
 
 // line is a queue. It delivers each message once, when it is due, which in SQS is after whole seconds.
 type line struct {
-	m    *mill
-	name string
+	m     *mill
+	count func(*course)
 }
 
 // Send implements jobs.Queue.
 func (l line) Send(_ context.Context, body []byte, delay time.Duration) error {
-	_, id, _ := strings.Cut(string(body), `"job":"`)
-	id, _, _ = strings.Cut(id, `"`)
-	l.m.of(id).sent[l.name]++
+	var of struct{ Job string }
+	if err := json.Unmarshal(body, &of); err != nil {
+		return fmt.Errorf("reading whose message it is: %w", err)
+	}
+	l.count(l.m.of(of.Job))
 	l.m.at((delay + time.Second - 1).Truncate(time.Second), func() error {
-		if failed := l.m.engine.HandleBatch(context.Background(), []jobs.Record{{ID: id, Body: body}}); len(failed) > 0 {
+		if failed := l.m.engine.HandleBatch(context.Background(), []jobs.Record{{ID: of.Job, Body: body}}); len(failed) > 0 {
 			return errors.New("a message was not handled")
 		}
 		return nil
@@ -261,22 +282,27 @@ func (m *mill) Replace(ctx context.Context, next media.Job) error {
 	return m.Memory.Replace(ctx, next)
 }
 
-// Submit implements provider.Studio.
+// Submit implements provider.Studio. The one that answers with the work takes no time either.
 func (m *mill) Submit(_ context.Context, t provider.Task) (provider.Submission, error) {
-	m.of(t.Job.ID).done = m.now.Add(time.Duration(float64(m.length) * (0.9 + 0.2*m.random.Float64())))
+	c := m.of(t.Job.ID)
+	if m.shop.atOnce {
+		c.done = m.now
+		return provider.Submission{Artifact: &provider.Artifact{Body: io.NopCloser(strings.NewReader("ID3\x04"))}}, nil
+	}
+	c.done = m.now.Add(time.Duration(float64(m.length) * (0.9 + 0.2*m.random.Float64())))
 	return provider.Submission{Upstream: t.Job.ID}, nil
 }
 
 // Poll implements provider.Studio.
 func (m *mill) Poll(_ context.Context, t provider.Task) (provider.Status, error) {
-	j := m.of(t.Job.ID)
-	j.polls++
+	c := m.of(t.Job.ID)
+	c.polls++
 	switch {
-	case m.now.Before(j.done):
+	case m.now.Before(c.done):
 		return provider.Status{State: media.Running}, nil
-	case m.twice > 0 && !j.seen:
-		j.seen = true
-		return provider.Status{State: media.Running, Hint: m.twice}, nil
+	case m.shop.twice > 0 && !c.seen:
+		c.seen = true
+		return provider.Status{State: media.Running, Hint: m.shop.twice}, nil
 	default:
 		return provider.Status{State: media.Succeeded, Artifact: &provider.Artifact{URL: "https://p.test/work"}}, nil
 	}
@@ -286,7 +312,7 @@ func (m *mill) Poll(_ context.Context, t provider.Task) (provider.Status, error)
 func (*mill) Cancel(context.Context, provider.Task) (bool, error) { return true, nil }
 
 // Synchronous implements provider.Studio.
-func (*mill) Synchronous() bool { return false }
+func (m *mill) Synchronous() bool { return m.shop.atOnce }
 
 // Work implements jobs.Library.
 func (*mill) Work(context.Context, provider.Artifact) (provider.Artifact, error) {
@@ -307,8 +333,8 @@ func (*mill) Tell(context.Context, string, http.Header, []byte) (int, error) {
 // Changed implements jobs.Recorder.
 func (m *mill) Changed(before, after media.Job) {
 	if !before.State.Terminal() && after.State.Terminal() {
-		j := m.of(after.ID)
-		j.state, j.waited = after.State, m.now.Sub(j.done)
+		c := m.of(after.ID)
+		c.state, c.waited = after.State, m.now.Sub(c.done)
 	}
 	if after.State.Terminal() && after.TellAt.IsZero() {
 		m.over++ // its callback has been told
