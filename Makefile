@@ -9,7 +9,7 @@ ARGS ?=
 
 # A function's source folder is its logical id in template.yaml without the suffix, in lower case:
 # GatewayFunction is functions/gateway. `go run ./localstack` follows the same rule.
-FUNCTIONS := GatewayFunction
+FUNCTIONS := GatewayFunction PollerFunction SweeperFunction
 source     = ./functions/$(shell echo $(1:Function=) | tr '[:upper:]' '[:lower:]')
 
 # What /healthz calls itself.

@@ -85,11 +85,13 @@ func (s *services) close() {
 	}
 }
 
-// looks are commands that show what the environments of a function share, as they are pasted into a shell.
+// looks are commands that show what the environments of a function share, as they are pasted into a shell: its circuits, its
+// keys, and its media jobs with what the table tells of them.
 func (s *services) looks(f function) string {
 	at := fmt.Sprintf("AWS_ENDPOINT_URL=%s AWS_DEFAULT_REGION=%s AWS_ACCESS_KEY_ID=%[3]s AWS_SECRET_ACCESS_KEY=%[3]s \\\n  ", s.endpoint, region, secret)
 	return at + "go run ./infra/circuit -table " + f.env[settings.HealthTable] + " show\n" +
-		at + "aws dynamodb scan --table-name " + f.env[settings.IdempotencyTable]
+		at + "aws dynamodb scan --table-name " + f.env[settings.IdempotencyTable] + "\n" +
+		at + "aws dynamodb scan --table-name " + f.env[settings.JobsTable] + " --index-name by-status"
 }
 
 func (s *services) config() aws.Config {
@@ -166,8 +168,10 @@ func (t table) create(ctx context.Context, api *dynamodb.Client) error {
 		in.AttributeDefinitions = append(in.AttributeDefinitions,
 			dynamodbtypes.AttributeDefinition{AttributeName: &a.AttributeName, AttributeType: dynamodbtypes.ScalarAttributeType(a.AttributeType)})
 	}
-	for _, k := range t.keys {
-		in.KeySchema = append(in.KeySchema, dynamodbtypes.KeySchemaElement{AttributeName: &k.AttributeName, KeyType: dynamodbtypes.KeyType(k.KeyType)})
+	in.KeySchema = schema(t.keys)
+	for _, i := range t.indexes {
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, dynamodbtypes.GlobalSecondaryIndex{IndexName: &i.IndexName, KeySchema: schema(i.KeySchema),
+			Projection: &dynamodbtypes.Projection{ProjectionType: dynamodbtypes.ProjectionType(i.Projection.ProjectionType), NonKeyAttributes: i.Projection.NonKeyAttributes}})
 	}
 	_, err := api.CreateTable(ctx, in)
 	if _, there := errors.AsType[*dynamodbtypes.ResourceInUseException](err); there {
@@ -186,6 +190,14 @@ func (t table) create(ctx context.Context, api *dynamodb.Client) error {
 	_, err = api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &t.name,
 		TimeToLiveSpecification: &dynamodbtypes.TimeToLiveSpecification{AttributeName: &t.ttl, Enabled: aws.Bool(true)}})
 	return err
+}
+
+func schema(keys []key) []dynamodbtypes.KeySchemaElement {
+	var all []dynamodbtypes.KeySchemaElement
+	for _, k := range keys {
+		all = append(all, dynamodbtypes.KeySchemaElement{AttributeName: &k.AttributeName, KeyType: dynamodbtypes.KeyType(k.KeyType)})
+	}
+	return all
 }
 
 func (b bucket) create(ctx context.Context, api *s3.Client) error {
@@ -208,8 +220,11 @@ func (b bucket) create(ctx context.Context, api *s3.Client) error {
 		if r.enabled {
 			status = s3types.ExpirationStatusEnabled
 		}
-		rules.Rules = append(rules.Rules, s3types.LifecycleRule{ID: &r.id, Status: status, Filter: &s3types.LifecycleRuleFilter{Prefix: &r.prefix},
-			Expiration: &s3types.LifecycleExpiration{Days: &r.days}})
+		rule := s3types.LifecycleRule{ID: &r.id, Status: status, Filter: &s3types.LifecycleRuleFilter{Prefix: &r.prefix}, Expiration: &s3types.LifecycleExpiration{Days: &r.days}}
+		if r.abort > 0 {
+			rule.AbortIncompleteMultipartUpload = &s3types.AbortIncompleteMultipartUpload{DaysAfterInitiation: &r.abort}
+		}
+		rules.Rules = append(rules.Rules, rule)
 	}
 	_, err = api.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{Bucket: &b.name, LifecycleConfiguration: rules})
 	return err

@@ -43,7 +43,7 @@ func TestSeed(t *testing.T) {
 		if err := seed(t.Context(), options{aws: endpoint}, &stdout, &stderr); err != nil {
 			t.Fatalf("%s: %v", sentence, err)
 		}
-		for _, want := range []string{"table  spillway-IdempotencyTable at " + endpoint, "table  spillway-HealthTable at ", "table  spillway-RequestsTable at ", "bucket spillway-resultsbucket at "} {
+		for _, want := range []string{"table  spillway-IdempotencyTable at " + endpoint, "table  spillway-HealthTable at ", "table  spillway-RequestsTable at ", "table  spillway-JobsTable at ", "queue  spillway-JobsQueue at ", "bucket spillway-resultsbucket at "} {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("%s: said %q, want %q", sentence, stdout.String(), want)
 			}
@@ -68,8 +68,12 @@ func TestSeed(t *testing.T) {
 	if err != nil || aws.ToString(ttl.TimeToLiveDescription.AttributeName) != "expires_at" {
 		t.Errorf("the table forgets by %+v, %v", ttl, err)
 	}
+	indexed, err := tables.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("spillway-JobsTable")})
+	if err != nil || len(indexed.Table.GlobalSecondaryIndexes) != 3 {
+		t.Errorf("the jobs have the indexes %+v, %v", indexed, err)
+	}
 	rules, err := buckets.GetBucketLifecycleConfiguration(t.Context(), &s3.GetBucketLifecycleConfigurationInput{Bucket: aws.String("spillway-resultsbucket")})
-	if err != nil || len(rules.Rules) != 1 || aws.ToInt32(rules.Rules[0].Expiration.Days) != 2 {
+	if err != nil || len(rules.Rules) != 2 || aws.ToInt32(rules.Rules[0].Expiration.Days) != 2 || aws.ToInt32(rules.Rules[1].AbortIncompleteMultipartUpload.DaysAfterInitiation) != 1 {
 		t.Errorf("the bucket forgets by %+v, %v", rules, err)
 	}
 }

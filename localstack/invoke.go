@@ -30,20 +30,65 @@ func invoke(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.bringUp(ctx, d, invokeLog, stderr)
+	f, err := d.addressee(event)
+	if err != nil {
+		return fmt.Errorf("reading the event %s: %w", o.event, err)
+	}
+	s, err := o.bringUp(ctx, d, []function{f}, func(function) string { return invokeLog }, stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer s.close()
-	giveUp := context.AfterFunc(ctx, func() { s.front.Close() })
+	invoked := s.functions[f.logicalID]
+	giveUp := context.AfterFunc(ctx, func() { invoked.front.Close() })
 	defer giveUp()
+	if err := invoked.print(ctx, event, stdout, stderr); err != nil {
+		return stopped(ctx, fmt.Errorf("invoking %s with %s: %w", f.logicalID, o.event, err))
+	}
+	return nil
+}
 
+// addressee is the function that an event is for: that of its queue or its schedule, or the one with a function URL.
+func (d deployment) addressee(event []byte) (function, error) {
+	var from struct {
+		Source    string
+		Resources []string
+		Records   []struct{ EventSourceARN string }
+	}
+	_ = json.Unmarshal(event, &from) // of another shape: it is from nobody
+	for _, f := range d.functions {
+		switch {
+		case len(from.Records) > 0:
+			if slices.ContainsFunc(f.events.queues, func(e queueEvent) bool { return e.queue == queueOf(from.Records[0].EventSourceARN) }) {
+				return f, nil
+			}
+		case from.Source == "aws.scheduler":
+			if slices.ContainsFunc(f.events.schedules, func(e scheduleEvent) bool { return slices.Contains(from.Resources, scheduleARN(e.name)) }) {
+				return f, nil
+			}
+		case f.url != nil:
+			return f, nil
+		}
+	}
+	return function{}, fmt.Errorf("no function of %s is invoked by its queue or schedule", templateFile)
+}
+
+// print hands the function an event and prints what it answers: while it comes, from behind a function URL.
+func (f *runningFunction) print(ctx context.Context, event []byte, stdout, stderr io.Writer) error {
+	if f.url == nil {
+		answer, err := f.front.Invoke(ctx, event)
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "%s\n", answer)
+		}
+		fmt.Fprintf(stderr, "\nlog %s\n", f.log.Name())
+		return err //nolint:wrapcheck // the caller says what it was doing
+	}
 	p := &printer{out: stdout, header: http.Header{}, began: time.Now()}
-	if err := s.front.ServeEvent(p, event); err != nil {
-		return stopped(ctx, fmt.Errorf("invoking %s with %s: %w", d.functions[0].logicalID, o.event, err))
+	if err := f.front.ServeEvent(p, event); err != nil {
+		return err //nolint:wrapcheck // likewise
 	}
 	fmt.Fprintf(stderr, "\n%d bytes of body, the first after %s, the last after %s; log %s\n",
-		p.size, p.first.Round(time.Millisecond), p.last.Round(time.Millisecond), s.log.Name())
+		p.size, p.first.Round(time.Millisecond), p.last.Round(time.Millisecond), f.log.Name())
 	return p.failure
 }
 

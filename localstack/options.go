@@ -25,6 +25,7 @@ type options struct {
 	event       string // empty: listen
 	seed        bool
 	concurrency int
+	faults      queueFaults
 }
 
 const (
@@ -49,9 +50,10 @@ func parseOptions(args []string, getenv func(string) string, output io.Writer) (
 	flags.StringVar(&o.providers, "providers", simulated, "simulated: the simulated provider alone; config: the providers of -config,\nwith the keys that it names (env:NAME) taken from this environment")
 	flags.StringVar(&o.config, "config", "infra/gateway.yaml", "route configuration, a `path` to YAML, or to JSON if it ends in .json")
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
-	flags.StringVar(&o.event, "invoke", "", "do not listen: hand the function the function URL event in this `file`,\nprint the answer while it streams, and end")
+	flags.StringVar(&o.event, "invoke", "", "do not listen: hand the event in this `file` to the function that it is for,\nprint the answer while it streams, and end")
 	flags.BoolVar(&o.seed, "seed", false, "do not listen: make the tables and buckets of the template at -aws, where they are not there yet, and end")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
+	flags.Var(&o.faults, "queue-faults", "what goes wrong with messages on their way to functions, a `list` of drop=P, duplicate=P, late=P and reorder,\neach P a probability: drop=0.05,duplicate=0.2,reorder")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -12,7 +12,8 @@ import (
 
 func TestOptions(t *testing.T) {
 	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.yaml", out: "build/local", concurrency: 10}
-	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", event: "e.json", seed: true, concurrency: 3}
+	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", event: "e.json", seed: true, concurrency: 3,
+		faults: queueFaults{drop: 0.05, duplicate: 1, late: 0.5, reorder: true}}
 	there := defaults
 	there.aws = all.aws
 	tests := map[string]struct {
@@ -22,12 +23,15 @@ func TestOptions(t *testing.T) {
 		problem string // printed
 	}{
 		"without flags the defaults count":          {nil, "", defaults, ""},
-		"every flag is heeded":                      {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -seed -concurrency 3"), "http://elsewhere", all, ""},
+		"every flag is heeded":                      {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -seed -concurrency 3 -queue-faults drop=0.05,duplicate=1,late=0.5,reorder"), "http://elsewhere", all, ""},
 		"the endpoint may stand in the environment": {nil, all.aws, there, ""},
 		"an endpoint must be a URL":                 {[]string{"-aws", "localhost"}, "", options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
 		"providers are one of two":                  {[]string{"-providers", "real"}, "", options{}, `-providers "real" is neither "simulated" nor "config"`},
 		"a seed that nobody would see is refused":   {[]string{"-seed"}, "", options{}, "-seed needs the URL of an endpoint in -aws or AWS_ENDPOINT_URL"},
 		"no environment serves nobody":              {[]string{"-concurrency", "0"}, "", options{}, "-concurrency must be at least 1"},
+		"a fault of queues that is none":            {[]string{"-queue-faults", "drop=0.1,loss=0.1"}, "", options{}, `"loss=0.1" is none of drop=P, duplicate=P, late=P and reorder`},
+		"more than always is no probability":        {[]string{"-queue-faults", "drop=1.1"}, "", options{}, "drop=P is a probability, from 0 to 1"},
+		"nor is nothing":                            {[]string{"-queue-faults", "late"}, "", options{}, "late=P is a probability, from 0 to 1"},
 		"a stray word is refused":                   {[]string{"start"}, "", options{}, `"start" is no flag`},
 	}
 	for sentence, test := range tests {

@@ -15,7 +15,20 @@ type table struct {
 	name       string
 	attributes []attribute
 	keys       []key
+	indexes    []index
 	ttl        string // the attribute by which items expire; empty: they do not
+}
+
+// An index is a global secondary one.
+type index struct {
+	IndexName  string
+	KeySchema  []key
+	Projection projection
+}
+
+type projection struct {
+	ProjectionType   string
+	NonKeyAttributes []string
 }
 
 type attribute struct {
@@ -36,6 +49,7 @@ type lifecycleRule struct {
 	id, prefix string
 	enabled    bool
 	days       int32 // until an object expires
+	abort      int32 // days until an upload that was not completed is forgotten; 0: it never is
 }
 
 // A queue is what the template says of one AWS::SQS::Queue.
@@ -94,6 +108,7 @@ func (t *template) table(r resource) (table, error) {
 		TableName               string
 		AttributeDefinitions    []attribute
 		KeySchema               []key
+		GlobalSecondaryIndexes  []index
 		TimeToLiveSpecification struct{ AttributeName, Enabled string }
 
 		BillingMode, PointInTimeRecoverySpecification, DeletionProtectionEnabled ignored
@@ -105,7 +120,7 @@ func (t *template) table(r resource) (table, error) {
 	if err != nil {
 		return table{}, err
 	}
-	made := table{name: name.(string), attributes: p.AttributeDefinitions, keys: p.KeySchema}
+	made := table{name: name.(string), attributes: p.AttributeDefinitions, keys: p.KeySchema, indexes: p.GlobalSecondaryIndexes}
 	if p.TimeToLiveSpecification.Enabled == "true" {
 		made.ttl = p.TimeToLiveSpecification.AttributeName
 	}
@@ -116,7 +131,10 @@ func (t *template) bucket(r resource) (bucket, error) {
 	var p struct {
 		BucketName             string
 		LifecycleConfiguration struct {
-			Rules []struct{ ID, Status, Prefix, ExpirationInDays string }
+			Rules []struct {
+				ID, Status, Prefix, ExpirationInDays string
+				AbortIncompleteMultipartUpload       struct{ DaysAfterInitiation string }
+			}
 		}
 
 		PublicAccessBlockConfiguration, BucketEncryption ignored
@@ -134,7 +152,11 @@ func (t *template) bucket(r resource) (bucket, error) {
 		if err != nil {
 			return bucket{}, t.errorf(r.node, "ExpirationInDays of %s is not a number", r.logicalID)
 		}
-		made.lifecycle = append(made.lifecycle, lifecycleRule{rule.ID, rule.Prefix, rule.Status == "Enabled", int32(days)})
+		abort, err := t.count(r, "DaysAfterInitiation", rule.AbortIncompleteMultipartUpload.DaysAfterInitiation, 0)
+		if err != nil {
+			return bucket{}, err
+		}
+		made.lifecycle = append(made.lifecycle, lifecycleRule{rule.ID, rule.Prefix, rule.Status == "Enabled", int32(days), int32(abort)})
 	}
 	return made, nil
 }

@@ -22,10 +22,13 @@ func (s *services) sources(d deployment, f function, invoker runtimeapi.Invoker,
 	}
 	var schedules []runtimeapi.Schedule
 	for _, e := range f.events.schedules {
-		schedules = append(schedules, runtimeapi.Schedule{Function: invoker, ARN: "arn:aws:scheduler:" + region + ":" + account + ":schedule/default/" + e.name,
-			Every: e.every, Log: log})
+		schedules = append(schedules, runtimeapi.Schedule{Function: invoker, ARN: scheduleARN(e.name), Every: e.every, Log: log})
 	}
 	return queues, schedules
+}
+
+func scheduleARN(name string) string {
+	return "arn:aws:scheduler:" + region + ":" + account + ":schedule/default/" + name
 }
 
 // visibilityOf is the visibility timeout of a queue; one that the template does not make has the default.
@@ -38,21 +41,24 @@ func (d deployment) visibilityOf(name string) time.Duration {
 	return queueVisibility
 }
 
-// feed starts the sources of the function. They end with close.
-func (s *running) feed(d deployment, f function, stderr io.Writer) {
-	queues, schedules := s.aws.sources(d, f, s.front, s.log)
+// feed starts the sources of the functions. They end with close.
+func (s *running) feed(o options, d deployment, stderr io.Writer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.starve = cancel
-	for _, source := range queues {
-		s.feeding.Go(func() { complain(stderr, f, source.Run(ctx)) })
-	}
-	for _, schedule := range schedules {
-		s.feeding.Go(func() { complain(stderr, f, schedule.Run(ctx)) })
+	for _, f := range s.functions {
+		queues, schedules := s.aws.sources(d, f.function, f.front, f.log)
+		for _, source := range queues {
+			source.Queue = o.faults.spoil(source.Queue)
+			s.feeding.Go(func() { complain(stderr, f, source.Run(ctx)) })
+		}
+		for _, schedule := range schedules {
+			s.feeding.Go(func() { complain(stderr, f, schedule.Run(ctx)) })
+		}
 	}
 }
 
 // complain says what a source that cannot run has told.
-func complain(stderr io.Writer, f function, err error) {
+func complain(stderr io.Writer, f *runningFunction, err error) {
 	if err != nil {
 		fmt.Fprintf(stderr, "nothing will come to %s from one of its events: %v\n", f.logicalID, err)
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,41 +34,52 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return fmt.Errorf("listening for clients (-addr chooses another address): %w", err)
 	}
 	defer entrance.Close()
-	s, err := o.bringUp(ctx, d, shortName(d.functions[0].logicalID)+".log", stderr)
+	s, err := o.bringUp(ctx, d, d.functions, logOf, stderr)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer s.close()
-	s.feed(d, d.functions[0], stderr)
-	o.greet(stdout, entrance.Addr(), d.functions[0], s)
-	return serve(ctx, entrance, s.front)
+	s.feed(o, d, stderr)
+	front := s.functions[d.entrance()]
+	o.greet(stdout, entrance.Addr(), front, s)
+	return serve(ctx, entrance, front.front)
 }
 
-// running is the function and what it calls.
+// running is the functions and what they call.
 type running struct {
 	simulator *simulator
 	aws       *services
-	log       *os.File
-	front     *runtimeapi.Front
-	starve    context.CancelFunc // ends what feeds the front; nil: nothing does
+	functions map[string]*runningFunction // by logical id
+	starve    context.CancelFunc          // ends what feeds the functions; nil: nothing does
 	feeding   sync.WaitGroup
 }
 
-// bringUp builds the function and starts it, with its log in a file of the given name.
-func (o options) bringUp(ctx context.Context, d deployment, log string, stderr io.Writer) (_ *running, err error) {
-	f := d.functions[0]
+// A runningFunction is one function, started.
+type runningFunction struct {
+	function
+	log   *os.File
+	front *runtimeapi.Front
+}
+
+// logOf is the name of the log of a function.
+func logOf(f function) string { return shortName(f.logicalID) + ".log" }
+
+// bringUp builds functions and starts them, each with its log in a file of the name that logName gives it.
+func (o options) bringUp(ctx context.Context, d deployment, functions []function, logName func(function) string, stderr io.Writer) (_ *running, err error) {
 	configuration, err := o.readConfiguration()
 	if err != nil {
 		return nil, err
 	}
-	bootstrap, err := build(ctx, f.logicalID, o.out, stderr)
-	if err != nil {
-		return nil, err
+	bootstraps := map[string]string{}
+	for _, f := range functions {
+		if bootstraps[f.logicalID], err = build(ctx, f.logicalID, o.out, stderr); err != nil {
+			return nil, err
+		}
+		if err := deploy(configuration, f, filepath.Dir(bootstraps[f.logicalID])); err != nil {
+			return nil, err
+		}
 	}
-	if err := deploy(configuration, f, filepath.Dir(bootstrap)); err != nil {
-		return nil, err
-	}
-	s := new(running)
+	s := &running{functions: map[string]*runningFunction{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -78,18 +91,43 @@ func (o options) bringUp(ctx context.Context, d deployment, log string, stderr i
 	if s.aws, err = o.startAWS(ctx, d); err != nil {
 		return nil, err
 	}
-	env, err := o.environment(f, s.aws.endpoint, s.simulator.url, configuration, os.LookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	if s.log, err = os.Create(filepath.Join(o.out, log)); err != nil { // anew
-		return nil, fmt.Errorf("opening the log of %s: %w", f.logicalID, err)
-	}
-	s.front, err = o.start(f, bootstrap, env, &functionLog{name: shortName(f.logicalID), file: s.log, terminal: stderr})
-	if err != nil {
-		return nil, err
+	terminal := &sharedWriter{to: stderr}
+	for _, f := range functions {
+		env, err := o.environment(f, s.aws.endpoint, s.simulator.url, configuration, os.LookupEnv)
+		if err != nil {
+			return nil, err
+		}
+		if s.functions[f.logicalID], err = o.startLogged(f, bootstraps[f.logicalID], env, logName(f), terminal); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
+}
+
+// startLogged starts a function whose log goes into a file of this name, which is begun anew.
+func (o options) startLogged(f function, bootstrap string, env []string, logName string, terminal io.Writer) (*runningFunction, error) {
+	log, err := os.Create(filepath.Join(o.out, logName))
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", f.logicalID, err)
+	}
+	front, err := o.start(f, bootstrap, env, &functionLog{name: shortName(f.logicalID), file: log, terminal: terminal})
+	if err != nil {
+		log.Close()
+		return nil, err
+	}
+	return &runningFunction{f, log, front}, nil
+}
+
+// A sharedWriter keeps the lines of several functions apart.
+type sharedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *sharedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p) //nolint:wrapcheck // it is the terminal's
 }
 
 // close ends what has been started of s.
@@ -97,12 +135,12 @@ func (s *running) close() {
 	if s.starve != nil {
 		s.starve()
 	}
-	if s.front != nil {
-		s.front.Close()
+	for _, f := range s.functions {
+		f.front.Close()
 	}
-	s.feeding.Wait() // not before the front: its end ends the invocations under way
-	if s.log != nil {
-		s.log.Close()
+	s.feeding.Wait() // not before the fronts: their end ends the invocations under way
+	for _, f := range s.functions {
+		f.log.Close()
 	}
 	if s.aws != nil {
 		s.aws.close()
@@ -120,7 +158,7 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// readDeployment reads the template, which must hold one function, with a function URL.
+// readDeployment reads the template, which must hold one function with a function URL, beside any that only events invoke.
 func readDeployment() (deployment, error) {
 	text, err := os.ReadFile(templateFile)
 	if err != nil {
@@ -130,10 +168,24 @@ func readDeployment() (deployment, error) {
 	if err != nil {
 		return deployment{}, err
 	}
-	if len(d.functions) != 1 || d.functions[0].url == nil {
-		return deployment{}, fmt.Errorf("%s must hold one function, with a function URL: no other is run here", templateFile)
+	if d.entrance() == "" {
+		return deployment{}, fmt.Errorf("%s must hold one function with a function URL, no more: one is what listens here", templateFile)
 	}
 	return d, nil
+}
+
+// entrance is the logical id of the one function with a function URL; empty: there is none, or more than one.
+func (d deployment) entrance() (logicalID string) {
+	for _, f := range d.functions {
+		switch {
+		case f.url == nil:
+		case logicalID != "":
+			return ""
+		default:
+			logicalID = f.logicalID
+		}
+	}
+	return logicalID
 }
 
 // readConfiguration returns the route configuration as JSON.
@@ -183,7 +235,7 @@ func (s *simulator) close() {
 // would hang or surprise clients in Lambda is to fail here.
 func (o options) start(f function, bootstrap string, env []string, log io.Writer) (*runtimeapi.Front, error) {
 	mode := runtimeapi.Buffered
-	if f.url.stream {
+	if f.url != nil && f.url.stream {
 		mode = runtimeapi.Stream
 	}
 	front, err := runtimeapi.New(runtimeapi.Function{
@@ -222,30 +274,46 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 }
 
 // greet says where the stack is and what to try first.
-func (o options) greet(w io.Writer, addr net.Addr, f function, s *running) {
+func (o options) greet(w io.Writer, addr net.Addr, front *runningFunction, s *running) {
 	url := "http://" + reachable(addr)
-	fmt.Fprintf(w, "ready %s\nlog   %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, s.log.Name())
+	fmt.Fprintf(w, "ready %s\nlogs  %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, strings.Join(s.logs(), ", "))
 	if o.providers == simulated {
 		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n"+
-			"The same answer however often it is asked for (Idempotent-Replayed from the second time on):\n\n%s\n\n", fallbackCall(url), keyedCall(url))
+			"The same answer however often it is asked for (Idempotent-Replayed from the second time on):\n\n%s\n\n"+
+			"A video: a job that the poller looks after, and what became of it:\n\n%s\n\n  %s\n\n", fallbackCall(url), keyedCall(url), videoCall(url), jobsCall(url))
 		fmt.Fprintf(w, "The simulated provider answers at %s (chat/completions, responses, messages, models/…:generateContent);\n"+
 			"what it has been sent is at %s/_sim/log.\n", s.simulator.url, strings.TrimSuffix(s.simulator.url, "/v1"))
 	}
-	fmt.Fprintf(w, "\nWhat the environments share:\n\n%s\n\n", s.aws.looks(f))
+	fmt.Fprintf(w, "\nWhat the environments share:\n\n%s\n\n", s.aws.looks(front.function))
+}
+
+// logs are the paths of the logs.
+func (s *running) logs() []string {
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(s.functions)) {
+		all = append(all, s.functions[id].log.Name())
+	}
+	return all
 }
 
 func fallbackCall(url string) string {
-	return call(url, "", `{"model":"sim-f04","fallback_models":["sim-ok"],"stream":true,"messages":[{"role":"user","content":"hello"}]}`)
+	return call(url+"/v1/chat/completions", "", `{"model":"sim-f04","fallback_models":["sim-ok"],"stream":true,"messages":[{"role":"user","content":"hello"}]}`)
 }
 
 func keyedCall(url string) string {
-	return call(url, " -H 'Idempotency-Key: first'", `{"model":"sim-ok","messages":[{"role":"user","content":"hello"}]}`)
+	return call(url+"/v1/chat/completions", " -H 'Idempotency-Key: first'", `{"model":"sim-ok","messages":[{"role":"user","content":"hello"}]}`)
 }
+
+func videoCall(url string) string {
+	return call(url+"/v1/videos", " -H 'Idempotency-Key: my-video'", `{"model":"sim-video","prompt":"a lighthouse in the rain"}`)
+}
+
+func jobsCall(url string) string { return "curl -H 'Authorization: Bearer dev' " + url + "/v1/jobs" }
 
 // call is a request as it is pasted into a shell.
 func call(url, header, body string) string {
 	return strings.Join([]string{
-		"curl -N -i " + url + "/v1/chat/completions",
+		"curl -N -i " + url,
 		"-H 'Authorization: Bearer dev' -H 'Content-Type: application/json'" + header,
 		"-d '" + body + "'",
 	}, " \\\n  ")

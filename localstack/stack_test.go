@@ -42,7 +42,7 @@ func startStack(t *testing.T, args ...string) testStack {
 	}()
 	end := sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() { _ = end() })
-	greeting := untilLine(stdout, "--table-name")
+	greeting := untilLine(stdout, "by-status")
 	go func() { _, _ = io.Copy(io.Discard, stdout) }() // ends with run
 	ready := regexp.MustCompile(`^ready (http://127\.0\.0\.1:\d+)\n`).FindStringSubmatch(greeting)
 	if ready == nil {
@@ -88,7 +88,7 @@ func body(t *testing.T, r *http.Response) string {
 func TestFirstCall(t *testing.T) {
 	s := startStack(t)
 	calls := s.pasted(t)
-	if len(calls) != 2 {
+	if len(calls) != 3 {
 		t.Fatalf("%d calls in %s", len(calls), s.greeting)
 	}
 	response := calls[0](nil)
@@ -111,7 +111,7 @@ func TestFirstCall(t *testing.T) {
 func TestEnvironmentsShareTheirTables(t *testing.T) {
 	s := startStack(t)
 	calls := s.pasted(t)
-	if len(calls) != 2 {
+	if len(calls) != 3 {
 		t.Fatalf("%d calls in %s", len(calls), s.greeting)
 	}
 	key := http.Header{"Idempotency-Key": {rand.Text()}} // the emulator of this process, or the endpoint, may know that of the greeting

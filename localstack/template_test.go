@@ -95,12 +95,13 @@ func TestTablesAndBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []table{
-		{name: "spillway-Table", attributes: []attribute{{"id", "S"}, {"at", "N"}}, keys: []key{{"id", "HASH"}, {"at", "RANGE"}}},
+		{name: "spillway-Table", attributes: []attribute{{"id", "S"}, {"at", "N"}}, keys: []key{{"id", "HASH"}, {"at", "RANGE"}},
+			indexes: []index{{"by-at", []key{{"at", "HASH"}}, projection{ProjectionType: "ALL"}}, {"few", []key{{"at", "HASH"}}, projection{"INCLUDE", []string{"a", "b"}}}}},
 		{name: "word-table", attributes: []attribute{{"id", "S"}}, keys: []key{{"id", "HASH"}}, ttl: "until"},
 	}; !reflect.DeepEqual(d.tables, want) {
 		t.Errorf("got  %+v\nwant %+v", d.tables, want)
 	}
-	if want := []bucket{{name: "spillway-bucket"}, {"word-bucket", []lifecycleRule{{"r", "p/", false, 7}}}}; !reflect.DeepEqual(d.buckets, want) {
+	if want := []bucket{{name: "spillway-bucket"}, {"word-bucket", []lifecycleRule{{id: "r", prefix: "p/", days: 7}, {"s", "q/", true, 30, 1}}}}; !reflect.DeepEqual(d.buckets, want) {
 		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
 	}
 }
@@ -184,15 +185,17 @@ func TestOwnTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []function{{
-		logicalID: "GatewayFunction",
-		memoryMB:  256,
-		timeout:   900 * time.Second,
-		env: map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_DIGEST_KEY": "", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": "",
-			"SPILLWAY_IDEMPOTENCY_TABLE": "spillway-IdempotencyTable", "SPILLWAY_HEALTH_TABLE": "spillway-HealthTable",
-			"SPILLWAY_REQUESTS_TABLE": "spillway-RequestsTable", "SPILLWAY_RESULTS_BUCKET": "spillway-resultsbucket"},
-		url: &functionURL{authType: "NONE", stream: true},
-	}}
+	env := map[string]string{"SPILLWAY_CONFIG": "gateway.json", "SPILLWAY_DIGEST_KEY": "", "SPILLWAY_LOG_LEVEL": "INFO", "SPILLWAY_SIMULATOR_URL": "", "OPENAI_API_KEY": "",
+		"SPILLWAY_IDEMPOTENCY_TABLE": "spillway-IdempotencyTable", "SPILLWAY_HEALTH_TABLE": "spillway-HealthTable",
+		"SPILLWAY_REQUESTS_TABLE": "spillway-RequestsTable", "SPILLWAY_RESULTS_BUCKET": "spillway-resultsbucket", "SPILLWAY_JOBS_TABLE": "spillway-JobsTable",
+		"SPILLWAY_JOBS_QUEUE": queueURL("spillway-JobsQueue"), "SPILLWAY_GENERATE_QUEUE": queueURL("spillway-GenerateQueue"), "SPILLWAY_WEBHOOKS_QUEUE": queueURL("spillway-WebhooksQueue")}
+	want := []function{
+		{logicalID: "GatewayFunction", memoryMB: 256, timeout: 900 * time.Second, env: env, url: &functionURL{authType: "NONE", stream: true}},
+		{logicalID: "PollerFunction", memoryMB: 256, timeout: 150 * time.Second, env: env, allowLoop: true, events: events{queues: []queueEvent{
+			{queue: "spillway-JobsQueue", batchSize: 10, concurrency: 10, itemFailures: true}, {queue: "spillway-GenerateQueue", batchSize: 1, concurrency: 10, itemFailures: true},
+			{queue: "spillway-WebhooksQueue", batchSize: 10, concurrency: 5, itemFailures: true}}}},
+		{logicalID: "SweeperFunction", memoryMB: 256, timeout: time.Minute, env: env, events: events{schedules: []scheduleEvent{{"spillway-SweeperFunction.EveryMinute", time.Minute}}}},
+	}
 	functions := d.functions
 	if !reflect.DeepEqual(functions, want) {
 		t.Errorf("got  %+v\nwant %+v", functions, want)
@@ -200,11 +203,26 @@ func TestOwnTemplate(t *testing.T) {
 	own := func(name string) table {
 		return table{name: "spillway-" + name, attributes: []attribute{{"id", "S"}}, keys: []key{{"id", "HASH"}}, ttl: "expires_at"}
 	}
-	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable")}; !reflect.DeepEqual(d.tables, want) {
+	by := func(name, hash, sort string, what projection) index {
+		return index{name, []key{{hash, "HASH"}, {sort, "RANGE"}}, what}
+	}
+	jobs := own("JobsTable") // its indexes: those of dynamo.Jobs
+	jobs.attributes = append(jobs.attributes, attribute{"organization", "S"}, attribute{"created_at", "S"}, attribute{"status", "S"}, attribute{"updated_at", "S"}, attribute{"due", "S"}, attribute{"look_at", "N"})
+	jobs.indexes = []index{by("by-organization", "organization", "created_at", projection{ProjectionType: "ALL"}),
+		by("by-status", "status", "updated_at", projection{"INCLUDE", []string{"job", "organization", "kind", "model", "provider", "progress", "last_error", "created_at", "deadline_at"}}),
+		by("due", "due", "look_at", projection{ProjectionType: "ALL"})}
+	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable"), jobs}; !reflect.DeepEqual(d.tables, want) {
 		t.Errorf("got  %+v\nwant %+v", d.tables, want)
 	}
-	if want := []bucket{{"spillway-resultsbucket", []lifecycleRule{{"forget-results", "results/", true, 2}}}}; !reflect.DeepEqual(d.buckets, want) {
+	if want := []bucket{{"spillway-resultsbucket", []lifecycleRule{{"forget-results", "results/", true, 2, 0}, {"forget-media", "media/", true, 30, 1}}}}; !reflect.DeepEqual(d.buckets, want) {
 		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
+	}
+	var queues []queue
+	for _, name := range []string{"Jobs", "Generate", "Webhooks"} {
+		queues = append(queues, queue{"spillway-" + name + "Queue", 900 * time.Second, "spillway-" + name + "DeadLetters", 5}, queue{name: "spillway-" + name + "DeadLetters", visibility: queueVisibility})
+	}
+	if !reflect.DeepEqual(d.queues, queues) {
+		t.Errorf("got  %+v\nwant %+v", d.queues, queues)
 	}
 	for _, name := range settings.Names() {
 		if _, set := functions[0].env[name]; !set {

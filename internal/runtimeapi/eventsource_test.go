@@ -401,19 +401,19 @@ func TestFaultsOfAQueueReachTheFunctionAsAskedFor(t *testing.T) {
 		return func(m runtimeapi.Message) bool { return m.Body == body }
 	}
 	for name, c := range map[string]struct {
-		fault func(*storetest.FaultyQueue)
+		fault func(*runtimeapi.FaultyQueue)
 		judge func(t *testing.T, got []string, at map[string]time.Duration)
 	}{
-		"none": {func(*storetest.FaultyQueue) {}, func(t *testing.T, got []string, _ map[string]time.Duration) { equal(t, bodies, got) }},
-		"every message twice": {func(q *storetest.FaultyQueue) { q.Duplicate = func(runtimeapi.Message) bool { return true } },
+		"none": {func(*runtimeapi.FaultyQueue) {}, func(t *testing.T, got []string, _ map[string]time.Duration) { equal(t, bodies, got) }},
+		"every message twice": {func(q *runtimeapi.FaultyQueue) { q.Duplicate = func(runtimeapi.Message) bool { return true } },
 			func(t *testing.T, got []string, _ map[string]time.Duration) {
 				equal(t, append(slices.Clone(bodies), bodies...), got)
 			}},
-		"one is lost": {func(q *storetest.FaultyQueue) { q.Drop = is("c") },
+		"one is lost": {func(q *runtimeapi.FaultyQueue) { q.Drop = is("c") },
 			func(t *testing.T, got []string, _ map[string]time.Duration) {
 				equal(t, []string{"a", "b", "d", "e", "f"}, got)
 			}},
-		"one is late": {func(q *storetest.FaultyQueue) {
+		"one is late": {func(q *runtimeapi.FaultyQueue) {
 			q.Delay = func(m runtimeapi.Message) time.Duration {
 				return map[string]time.Duration{"b": 9500 * time.Millisecond}[m.Body]
 			}
@@ -421,7 +421,7 @@ func TestFaultsOfAQueueReachTheFunctionAsAskedFor(t *testing.T) {
 			equal(t, []string{"a", "c", "d", "e", "f", "b"}, got)
 			equal(t, 9500*time.Millisecond, at["b"])
 		}},
-		"in another order": {func(q *storetest.FaultyQueue) { q.Shuffle = rand.New(rand.NewPCG(1, 2)).Shuffle },
+		"in another order": {func(q *runtimeapi.FaultyQueue) { q.Shuffle = rand.New(rand.NewPCG(1, 2)).Shuffle },
 			func(t *testing.T, got []string, _ map[string]time.Duration) {
 				check(t, !slices.Equal(bodies, got), "the order is another")
 				slices.Sort(got)
@@ -432,7 +432,7 @@ func TestFaultsOfAQueueReachTheFunctionAsAskedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &storetest.MemoryQueue{Visibility: time.Hour}
 				send(t, q, bodies...)
-				faulty := &storetest.FaultyQueue{Queue: q}
+				faulty := &runtimeapi.FaultyQueue{Queue: q}
 				c.fault(faulty)
 				f := newScript(answers(""))
 				poll(t, runtimeapi.EventSource{Function: f, Queue: faulty}, time.Minute)

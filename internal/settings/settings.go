@@ -60,7 +60,7 @@ const (
 
 // Names are the variables that the template must know.
 func Names() []string {
-	return []string{Config, LogLevel, Simulator, DigestKey, IdempotencyTable, HealthTable, RequestsTable, ResultsBucket}
+	return slices.Concat([]string{Config, LogLevel, Simulator, DigestKey}, stateNames, jobsNames)
 }
 
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}

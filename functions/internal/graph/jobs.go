@@ -15,6 +15,7 @@ import (
 	"spillway/internal/provider/fal"
 	"spillway/internal/provider/veo"
 	"spillway/internal/provider/wire"
+	"spillway/internal/redact"
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/sqsqueue"
@@ -37,6 +38,12 @@ func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.E
 		Library: web,
 		Prices:  usage.EmbeddedWorks(),
 		Teller:  web,
+		Signing: func(organization string) redact.Secret {
+			if o := c.Organizations[organization]; o != nil {
+				return o.WebhookSecret
+			}
+			return redact.Secret{} // it is gone from the configuration
+		},
 	}
 }
 

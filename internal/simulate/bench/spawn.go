@@ -150,6 +150,7 @@ func (s *spawner) command(name string, args ...string) *exec.Cmd {
 		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "PATH=/usr/local/bin:/usr/bin:/bin",
 		"SPILLWAY_CONFIG=gateway.json", "OPENAI_API_KEY=bench-upstream-key",
 		"SPILLWAY_IDEMPOTENCY_TABLE=i", "SPILLWAY_HEALTH_TABLE=h", "SPILLWAY_REQUESTS_TABLE=r", "SPILLWAY_RESULTS_BUCKET=b",
+		"SPILLWAY_JOBS_TABLE=j", "SPILLWAY_JOBS_QUEUE=http://127.0.0.1/p", "SPILLWAY_GENERATE_QUEUE=http://127.0.0.1/g", "SPILLWAY_WEBHOOKS_QUEUE=http://127.0.0.1/w",
 		"AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none"}
 	cmd.Stdout, cmd.Stderr = drain{}, os.Stderr
 	return cmd

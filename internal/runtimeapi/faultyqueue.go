@@ -1,37 +1,35 @@
-package storetest
+package runtimeapi
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"spillway/internal/runtimeapi"
 )
 
-// A FaultyQueue hands out what its Queue does, with the faults a standard queue may have and a test asks for. Its functions
+// A FaultyQueue hands out what its Queue does, with the faults a standard queue may have and somebody asks for. Its functions
 // are asked once for each delivery of Queue and never at the same time; one that is nil means that there is no such
 // fault. Safe for concurrent use.
 type FaultyQueue struct {
-	Queue runtimeapi.Queue
+	Queue Queue
 
-	Drop      func(runtimeapi.Message) bool          // it is lost: deleted and never seen
-	Delay     func(runtimeapi.Message) time.Duration // it comes so much later
-	Duplicate func(runtimeapi.Message) bool          // the same delivery comes with a later call once more
-	Shuffle   func(n int, swap func(i, j int))       // what one call hands out comes in another order; see rand.Shuffle
+	Drop      func(Message) bool               // it is lost: deleted and never seen
+	Delay     func(Message) time.Duration      // it comes so much later
+	Duplicate func(Message) bool               // the same delivery comes with a later call once more
+	Shuffle   func(n int, swap func(i, j int)) // what one call hands out comes in another order; see rand.Shuffle
 
 	mu   sync.Mutex
 	late []lateMessage
 }
 
 type lateMessage struct {
-	runtimeapi.Message
+	Message
 	due time.Time
 }
 
-var _ runtimeapi.Queue = (*FaultyQueue)(nil)
+var _ Queue = (*FaultyQueue)(nil)
 
-// Receive implements runtimeapi.Queue. What is late goes before what is new.
-func (q *FaultyQueue) Receive(ctx context.Context, most int, wait time.Duration) ([]runtimeapi.Message, error) {
+// Receive implements Queue. What is late goes before what is new.
+func (q *FaultyQueue) Receive(ctx context.Context, most int, wait time.Duration) ([]Message, error) {
 	for end := time.Now().Add(wait); ; {
 		if got := q.due(most); len(got) > 0 {
 			return got, nil
@@ -53,16 +51,16 @@ func (q *FaultyQueue) Receive(ctx context.Context, most int, wait time.Duration)
 	}
 }
 
-// Delete implements runtimeapi.Queue.
+// Delete implements Queue.
 func (q *FaultyQueue) Delete(ctx context.Context, handles []string) error {
 	return q.Queue.Delete(ctx, handles)
 }
 
 // due takes at most so many of those that are late and now due.
-func (q *FaultyQueue) due(most int) []runtimeapi.Message {
+func (q *FaultyQueue) due(most int) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var got []runtimeapi.Message
+	var got []Message
 	now, kept := time.Now(), q.late[:0]
 	for _, m := range q.late {
 		if len(got) < most && !now.Before(m.due) {
@@ -87,7 +85,7 @@ func (q *FaultyQueue) untilDue() time.Duration {
 }
 
 // spoil decides what becomes of each message: what is handed out now, and the handles of what is lost.
-func (q *FaultyQueue) spoil(fresh []runtimeapi.Message) (got []runtimeapi.Message, lost []string) {
+func (q *FaultyQueue) spoil(fresh []Message) (got []Message, lost []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -113,7 +111,7 @@ func (q *FaultyQueue) spoil(fresh []runtimeapi.Message) (got []runtimeapi.Messag
 	return got, lost
 }
 
-func (q *FaultyQueue) shuffle(all []runtimeapi.Message) {
+func (q *FaultyQueue) shuffle(all []Message) {
 	if q.Shuffle != nil {
 		q.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	}
