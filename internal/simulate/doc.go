@@ -3,9 +3,9 @@
 // It speaks the wire formats of real providers and lets the caller choose the
 // fault by model name: "sim-ok" always answers, "sim-noprefill" refuses an
 // assistant message in last place, "sim-f01" … "sim-f34" each break in one way
-// (the table is in faults.go; that of models that make videos and music in studio_models.go). It keeps a log of every call with its arrival
-// time, so that a test can say what a gateway really did: how often it called,
-// how long it waited, what it sent.
+// (the table is in faults.go; studio_models.go has that of videos and music). It keeps
+// a log of every call with its arrival time, so that a test can say what a gateway
+// really did: how often it called, how long it waited, what it sent.
 //
 // Where it is called decides the wire format, with and without the /v1 or /v1beta that a
 // base address may end with:
@@ -15,22 +15,23 @@
 //	POST /v1/messages                            sim-anthropic-ok, …-f01 …     Anthropic's Messages API
 //	POST /v1beta/models/{model}:generateContent  sim-gemini-ok, …-f01 …        Gemini's, and
 //	     …:streamGenerateContent?alt=sse                                       its streams
-//	POST /v1beta/models/{model}:predictLongRunning  sim-video …                Google's operations for video, with
-//	     GET of the operation and of its file
-//	POST /v1/{model}                             sim-video-fal …               fal's queue, with GET of the status and
-//	     of the result, PUT of the cancellation, and GET of the file
+//	POST /v1beta/models/{model}:predictLongRunning
+//	                                             sim-video …                   Google's operations, which make videos, with
+//	     GET …/operations/{id}, …/files/{id}:download                          what becomes of one, and its video
+//	POST /v1/{model}                             sim-video-fal …               fal's queue, which makes videos, with all
+//	                                                                           that its answers give addresses of
 //	POST /v1/music                               sim-music …                   ElevenLabs' music
 //	GET  /v1/models                              the models of the chat format
 //	GET  /_sim/log, /_sim/counts, /_sim/jobs, /_sim/callbacks; POST /_sim/callback, /_sim/reset
 //
-// In the three newer formats it is a strict judge: a member that the API does not have,
+// In all formats but the first it is a strict judge: a member that the API does not have,
 // turns in an order that it does not take, a tool call without its result or without its
 // signature are refused in the provider's own words. A request about the weather is
 // answered by calling the tool for it, and any other whose subject it mentions; a schema
 // is satisfied, images are acknowledged, reasoning is shown where it is asked for.
 //
-// The last three make videos and music, as jobs, which have a life of their own: a third of 6 s each waits in the queue, then
-// it is worked on, and then its work is there, some 200 kB that depend on the job's id alone. GET /_sim/jobs lists them, each
+// Videos and music are jobs, which have a life of their own: for a third of its 6 s one waits in the queue, for the rest it is
+// worked on, and then its work is there, 200 kB that depend on the job's id alone. GET /_sim/jobs lists them, each
 // with how many orders with its prompt were taken, how often it was asked for, and how often its work was. A model's ending
 // says how its jobs misbehave:
 //

@@ -38,6 +38,7 @@ const (
 	newMember kind = "a member that nobody knows"
 	badMember kind = "a member with a bad value"
 	noJob     kind = "no such job"
+	noCancel  kind = "no job to cancel"
 	noFile    kind = "no such file"
 	expired   kind = "an address that has expired"
 )

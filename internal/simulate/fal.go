@@ -88,13 +88,14 @@ func (fal) judge(body []byte, _ url.Values) (string, *failure) {
 }
 
 func (fal) accepted(e errand, j job) Reply {
-	return Reply{Body: string(object(append([]any{"status", "IN_QUEUE"}, falRequest(e, j)...)...))}
+	r := Reply{Body: string(object(append([]any{"status", "IN_QUEUE", "queue_position", j.ahead(time.Now())}, falRequest(e, j)...)...))}
+	return r.WithHeader("X-Fal-Request-Id", j.ID)
 }
 
 // falRequest are the members that name a request of the queue.
 func falRequest(e errand, j job) []any {
 	at := e.base + "/" + j.Model + "/requests/" + j.ID
-	return []any{"request_id", j.ID, "response_url", at, "status_url", at + "/status", "cancel_url", at + "/cancel", "queue_position", j.ahead(time.Now())}
+	return []any{"request_id", j.ID, "response_url", at, "status_url", at + "/status", "cancel_url", at + "/cancel"}
 }
 
 func (f fal) tell(e errand, j job) Reply {
@@ -115,6 +116,8 @@ func (fal) status(e errand, j job) Reply {
 	switch {
 	case j.Polls <= j.conduct.strange:
 		word = "WARMING_UP"
+	case j.State == JobQueued:
+		members = append(members, "queue_position", j.ahead(time.Now()))
 	case !j.ended():
 	case j.State == JobCancelled:
 		word, code, members = "COMPLETED", http.StatusOK, append(members, "error", "Request was cancelled", "error_type", "client_cancelled")
@@ -178,7 +181,12 @@ var falWords = map[kind]spelling{
 	unavailable:   {status: 503, message: "Service unavailable"},
 }
 
-func (fal) refuse(f failure) Reply { return detailed(f, falWords) }
+func (fal) refuse(f failure) Reply {
+	if f.kind == noCancel {
+		return Reply{Status: http.StatusNotFound, Body: `{"status":"NOT_FOUND"}`}
+	}
+	return detailed(f, falWords)
+}
 
 // detailed spells a failure as FastAPI does: a sentence, or a list of what is wrong with which member.
 func detailed(f failure, words map[kind]spelling) Reply {

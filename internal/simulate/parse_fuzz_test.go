@@ -35,6 +35,49 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzOrder feeds every studio's reader. What it takes has a prompt, and can be answered for every conduct; a refusal has a
+// status, and both are JSON.
+func FuzzOrder(f *testing.F) {
+	for _, seed := range []string{
+		`{"instances":[{"prompt":"p","image":{"bytesBase64Encoded":"aGk=","mimeType":"image/png"}}],"parameters":{"durationSeconds":8,"sampleCount":1}}`,
+		`{"instances":[null]}`, `{"prompt":"p","duration":"8s","image_url":"https://x.test/a","seed":1}`,
+		`{"prompt":"p","model_id":"sim-music","music_length_ms":30000.5,"force_instrumental":true}`, `{"prompt":"p","x":1}`, `{`, `null`, ``,
+	} {
+		f.Add([]byte(seed), "/models/m:predictLongRunning")
+		f.Add([]byte(seed), "/m/requests/x/status")
+		f.Add([]byte(seed), "/music")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, path string) {
+		for _, s := range studios {
+			if e := s.read(path, body); e.deed != "" && verbs[e.deed] == "" {
+				t.Fatalf("%T wants to %q", s, e.deed)
+			}
+			prompt, bad := s.judge(body, nil)
+			if bad != nil {
+				if r := s.refuse(*bad); r.Status < 400 || !json.Valid([]byte(r.Body)) {
+					t.Fatalf("%T refuses with %d: %s", s, r.Status, r.Body)
+				}
+				continue
+			}
+			if prompt == "" {
+				t.Fatalf("%T takes an order without a prompt", s)
+			}
+			for _, row := range jobConducts {
+				var b books
+				j := b.begin(Job{API: s.name(), Model: "m", Prompt: prompt}, row.conduct, 0)
+				if r := s.accepted(errand{}, j); r.work == nil && r.End == Complete && !json.Valid([]byte(r.Body)) {
+					t.Fatalf("%T answers %s", s, r.Body)
+				}
+				for _, d := range []deed{polls, collects, cancels} {
+					if r := s.tell(errand{deed: d}, j); !json.Valid([]byte(r.Body)) {
+						t.Fatalf("%T answers %s", s, r.Body)
+					}
+				}
+			}
+		}
+	})
+}
+
 func checkDraft(t *testing.T, d draft) {
 	t.Helper()
 	if !json.Valid([]byte(d.plain)) {

@@ -129,7 +129,7 @@ func (p *Provider) begin(t ticket, in incoming, s studio, e errand) Reply {
 	if m.lost {
 		return Reply{Status: NoAnswer, End: Cut}
 	}
-	return p.deliver(s.accepted(e, j), j)
+	return p.deliver(s.accepted(e, j), m.conduct, j.nth)
 }
 
 // about answers a request about a job that there is or is not.
@@ -144,7 +144,7 @@ func (p *Provider) about(_ ticket, _ incoming, s studio, e errand) Reply {
 	case e.deed == downloads && (j.State != JobSucceeded || m.empty):
 		return s.refuse(failure{kind: noFile})
 	case e.deed == downloads:
-		return p.deliver(Reply{work: &work{id: j.ID, of: s.name(), size: j.Size}}, j)
+		return p.deliver(Reply{work: &work{id: j.ID, of: s.name(), size: j.Size}}, m, j.Downloads)
 	case e.deed == cancels:
 		return s.tell(e, j)
 	case asked <= m.broken:
@@ -161,21 +161,25 @@ func (p *Provider) about(_ ticket, _ incoming, s studio, e errand) Reply {
 
 // missing is what there is none of, where a deed asks for it.
 func missing(d deed) kind {
-	if d == downloads {
+	switch d {
+	case downloads:
 		return noFile
+	case cancels:
+		return noCancel
+	default:
+		return noJob
 	}
-	return noJob
 }
 
-// deliver lets an answer that is a work arrive as the job's model has it: slowly, or not whole the first time.
-func (p *Provider) deliver(r Reply, j job) Reply {
+// deliver lets an answer that is a work arrive as the job's model has it, for the nth time: slowly, or not whole at first.
+func (p *Provider) deliver(r Reply, c conduct, nth int) Reply {
 	if r.work == nil {
 		return r
 	}
-	if j.conduct.slow {
+	if c.slow {
 		r.work.spread = p.trickle
 	}
-	if j.conduct.cut && max(j.Downloads, j.nth) == 1 {
+	if c.cut && nth == 1 {
 		r.End = Cut
 	}
 	return r

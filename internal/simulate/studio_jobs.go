@@ -77,7 +77,7 @@ func (j *job) ahead(now time.Time) int {
 	return 2 - int(9*now.Sub(j.Created)/j.takes)
 }
 
-// books are the jobs since the last reset. Their zero value is empty.
+// books are the jobs since the last reset, which alone forgets them. Their zero value is empty.
 type books struct {
 	mu    sync.Mutex
 	last  int // number of the last job; a reset does not begin anew, so that no id is given twice

@@ -15,7 +15,9 @@ type veo struct{}
 func (veo) name() string { return "veo" }
 
 func (veo) speaks(path string, h http.Header) bool {
-	return strings.HasPrefix(path, "/models/") || strings.HasPrefix(path, "/files/") && strings.Contains(path, ":") || h.Get("X-Goog-Api-Key") != ""
+	rest, ok := strings.CutPrefix(path, "/models/")
+	return ok && (strings.Contains(rest, ":") || strings.Contains(rest, "/operations/")) ||
+		strings.HasPrefix(path, "/files/") && strings.HasSuffix(path, ":download") || h.Get("X-Goog-Api-Key") != ""
 }
 
 func (veo) read(path string, _ []byte) errand {
