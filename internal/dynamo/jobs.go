@@ -156,13 +156,14 @@ type jobDetail struct {
 	Error       *media.Error  `json:"error,omitempty"`
 	Result      *media.Result `json:"result,omitempty"`
 	Cost        media.Cost    `json:"cost,omitzero"`
+	Whole       *media.Kept   `json:"whole,omitempty"`
 }
 
 // writtenJob is a job as an item.
 func writtenJob(j media.Job) (item, error) {
 	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Channel: j.Channel, Credential: j.Credential,
 		Owner: j.Owner, LeaseUntil: j.LeaseUntil, Upstream: j.Upstream, Seq: j.Seq, NextPollAt: j.NextPollAt, CancelAsked: j.CancelAsked, CreatedAt: j.CreatedAt,
-		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result, Cost: j.Cost})
+		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result, Cost: j.Cost, Whole: j.Whole})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job: %w", err)
 	}
@@ -210,5 +211,5 @@ func readJob(it item) (media.Job, error) {
 		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
 		Refusals: count("refusals"), Upstream: d.Upstream, Seq: d.Seq, PollFailures: count("poll_failures"), NextPollAt: d.NextPollAt, Progress: count("progress"),
 		Strange: v.text("unknown_status"), CancelAsked: d.CancelAsked, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, FinishedAt: d.FinishedAt, Deadline: d.Deadline,
-		Error: d.Error, Result: d.Result, Cost: d.Cost}, nil
+		Error: d.Error, Result: d.Result, Cost: d.Cost, Whole: d.Whole}, nil
 }

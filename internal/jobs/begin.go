@@ -27,14 +27,17 @@ var ErrConflict = errors.New("the key was used for another job")
 // Begin makes the job of an order, or returns the one that its key is bound to: then fresh is false. The key makes the job's id, so
 // that the job itself is the record of the key, in one write: there is no moment at which one is there without the
 // other, and the key stays bound for as long as the job is kept. It must be submitted by whoever gets it fresh; if that
-// process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's.
+// process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's or the bucket's: then
+// there may be a job, and whoever repeats the order with its key learns of it.
 func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, err error) {
 	j = media.New(idOfKey(o.Organization, o.Key), o.Organization, o.Kind, o.Model, o.Request, "evt_"+e.token(), e.now())
 	j.Deadline = e.limits().Deadline(j.CreatedAt)
 	j.Key, j.Fingerprint, j.Callback = o.Key, o.Fingerprint, o.Callback
-	failed := e.Jobs.Create(ctx, j)
+	j, failed := e.keepRequest(ctx, j)
 	if failed == nil {
-		return j, true, nil
+		if failed = e.Jobs.Create(ctx, j); failed == nil {
+			return j, true, nil
+		}
 	}
 	there, err := e.Jobs.Get(ctx, j.Organization, j.ID)
 	switch {

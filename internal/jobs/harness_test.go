@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"sync"
 	"time"
@@ -206,6 +207,19 @@ func (b bucket) Put(_ context.Context, name, _ string, body io.Reader, _ int64) 
 	return b.w.effect("put", func() { b.w.objects[name] = data })
 }
 
+func (b bucket) Open(_ context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error) {
+	if broken := b.w.effect("open", func() {
+		data, ok := b.w.objects[name]
+		if !ok {
+			err = fs.ErrNotExist
+		}
+		body, size = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	}); broken != nil {
+		return nil, 0, "", broken
+	}
+	return body, size, "application/gzip", err
+}
+
 type library struct{ w *world }
 
 func (l library) Work(_ context.Context, a provider.Artifact) (provider.Artifact, error) {
@@ -280,6 +294,7 @@ type studio struct {
 	polls   int            // calls
 	created map[string]int // by job: how often the provider was asked for work that it did not surely refuse
 	asked   []string       // channels, in order
+	sent    []string       // the request of each submit
 }
 
 type submitted struct {
@@ -301,6 +316,7 @@ func (s *studio) Submit(_ context.Context, t provider.Task) (provider.Submission
 		a = s.submit[min(s.submits, len(s.submit)-1)]
 		s.submits++
 		s.asked = append(s.asked, t.Channel.Name)
+		s.sent = append(s.sent, string(t.Job.Request))
 		if s.created == nil {
 			s.created = map[string]int{}
 		}

@@ -9,6 +9,7 @@
 // If the process stops, or a call is lost (2 min are the defaults of media.Limits):
 //
 //	after                                   what is left behind                        who repairs it, and when
+//	a long request is put                   an object that no job names                nobody: there is no job; the lifecycle removes it
 //	the job is created, or left to a queue  a queued job without a message             the sweeper sends one, after 2 min
 //	a claim, or during the submit           a submitting job; perhaps a paid one       its lease ends after 2 min: uncertain. The sweeper asks a
 //	                                                                                   provider that can tell; else it expires at its deadline
@@ -50,13 +51,16 @@ type Queue interface {
 	Send(ctx context.Context, body []byte, delay time.Duration) error
 }
 
-// Objects keeps what jobs made.
+// Objects keeps what jobs made, and what they were asked for where that is long.
 //
 // Put must read the body to its end and make the object readable, whole, before it returns; where the body's Read fails it
 // must fail and show no object. size is in bytes, or -1 when it is not known. It must not hold the whole body in memory,
 // and must be safe for concurrent use.
+//
+// Open must show every object that Put has returned for; its body, which the caller closes, must fail when it is cut short.
 type Objects interface {
 	Put(ctx context.Context, name, contentType string, body io.Reader, size int64) error
+	Open(ctx context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error)
 }
 
 // Library opens finished works at their addresses.

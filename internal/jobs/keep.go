@@ -109,7 +109,7 @@ func (e *Engine) put(ctx context.Context, j media.Job, body io.Reader, size int6
 		return media.Result{}, failedWork(string(fault.ProviderError), "the provider's result is no "+string(j.Kind))
 	}
 	work := &counted{from: io.MultiReader(bytes.NewReader(head), body), digest: sha256.New()}
-	name := "media/" + j.Organization + "/" + j.ID + "/" + e.token()
+	name := nameOf(j, e.token())
 	known := size
 	if known <= 0 {
 		known = -1

@@ -32,7 +32,7 @@ func (e *Engine) Start(ctx context.Context, j media.Job) (media.Job, error) {
 
 // Submit hands a queued job to a provider of either kind: once, except that a channel which surely has not taken it is followed
 // by the next. It returns the job as it has become; that it is no longer queued to begin with, or that another execution
-// submits it, is no error. An error is ErrNobody, or the store's: then the job's state in the store is the truth.
+// submits it, is no error. An error is ErrNobody, or the store's or the bucket's: then the job's state in the store is the truth.
 func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
 	return e.submitWhile(ctx, j, func(provider.Studio) bool { return true })
 }
@@ -51,8 +51,11 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 			e.send(ctx, j, submit, 0)
 			return j, nil
 		}
-		var err error
-		if j, err = e.submitTo(ctx, j, able[0], len(able) == 1); err != nil {
+		request, err := e.wholeRequest(ctx, j) // before the claim: without it nothing is lost
+		if err != nil {
+			return j, err
+		}
+		if j, err = e.submitTo(ctx, j, request, able[0], len(able) == 1); err != nil {
 			return j, err
 		}
 	}
@@ -72,7 +75,7 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 
 // submitTo makes the one call that may create the job at a provider. From the claim on nobody else makes one: a process that
 // stops before the answer is written leaves a lease, and at its end a job of which nobody knows.
-func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, last bool) (media.Job, error) {
+func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c route.Candidate, last bool) (media.Job, error) {
 	studio := e.Studios[c.Channel.Provider.Kind]
 	owner := e.token()
 	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c)})
@@ -88,6 +91,9 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, c route.Candidate, l
 	defer cancel()
 	var taken provider.Submission
 	f := e.call(submit, j, c, func(t provider.Task) (requestID string, err error) {
+		whole := *t.Job
+		whole.Request = request
+		t.Job = &whole
 		taken, err = studio.Submit(within, t)
 		return taken.RequestID, err
 	})

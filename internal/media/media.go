@@ -73,8 +73,9 @@ type Job struct {
 
 	// Model is what the client asked for, Channel, Provider and Credential who serves it; empty until it is submitted.
 	Model, Channel, Provider, Credential string
-	// Request is the client's body as written.
+	// Request is the client's body as written. Of one that is too long it is Abridged, and all of it is in the bucket, packed: Whole.
 	Request []byte
+	Whole   *Kept
 	// Key and Fingerprint are the Idempotency-Key's: the job is bound to it whatever its end.
 	Key, Fingerprint string
 	// Callback is where the terminal state is told; empty: nowhere. EventID is the id of that event, made with the job,
@@ -134,6 +135,13 @@ type Error struct {
 	Code    string
 	Message string
 	Class   string
+}
+
+// Kept is where the gateway has put what a client sent. Size and digest are of what was sent, not of how it is packed.
+type Kept struct {
+	Object string
+	Size   int64
+	SHA256 string
 }
 
 // Result is where the gateway has copied what a job made.

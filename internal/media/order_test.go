@@ -1,6 +1,7 @@
 package media_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -117,6 +118,46 @@ func FuzzReadOrder(f *testing.F) {
 		}
 		if o.Model == "" || o.Prompt == "" || o.Seconds < 0 || o.Seconds > 600 || o.Width < 0 || (o.Width == 0) != (o.Height == 0) {
 			t.Fatalf("%q became %+v", body, o)
+		}
+	})
+}
+
+// TestAbridged: a body without its picture is the same order otherwise.
+func TestAbridged(t *testing.T) {
+	picture := `,"input_reference":"data:image/png;base64,` + strings.Repeat("A", 3<<20) + `"`
+	for name, c := range map[string][2]string{
+		"a picture":                    {`{"model":"v","prompt":"a cat"` + picture + `,"seconds":"8"}`, `{"model":"v","prompt":"a cat","seconds":"8"}`},
+		"spaces, and escapes":          {` {` + strings.Repeat(" ", 9000) + `"\u006dodel" : "v", "prompt":"\u0061 <b> \ud83d\ude00\n", "seed" : 7 } `, `{"model":"v","prompt":"a <b> 😀\n","seed":7}`},
+		"what is for the gateway":      {`{"model":"v","prompt":"p","prefer":"a","size":null}`, `{"model":"v","prompt":"p","prefer":"a","size":null}`},
+		"a number that is long":        {`{"model":"v","seconds":8.` + strings.Repeat("0", 200_000) + `,"prompt":"p"}`, `{"model":"v","prompt":"p"}`},
+		"nothing else than the little": {`{}`, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c[1], string(media.Abridged([]byte(c[0]))))
+		})
+	}
+}
+
+func FuzzAbridged(f *testing.F) {
+	f.Add(true, `{"model":"v","prompt":"a cat","seconds":"8","input_reference":"data:image/png;base64,AAAA","prefer":"x"}`)
+	f.Add(false, `{"m\u006fdel":"m","prompt":"\ud800 <","music_length_ms":30500,"seed":-3}`)
+	f.Fuzz(func(t *testing.T, video bool, body string) {
+		kind := media.Music
+		if video {
+			kind = media.Video
+		}
+		o, refused := media.ReadOrder(kind, []byte(body))
+		if refused != nil {
+			return
+		}
+		short := media.Abridged([]byte(body))
+		again, refused := media.ReadOrder(kind, short)
+		if refused != nil || len(short) > len(body)+64_000 || len(short) > 4*128<<10 {
+			t.Fatalf("%q became %q: %v", body, short, refused)
+		}
+		o.Reference = ""
+		if !reflect.DeepEqual(o, again) && len(body) < 128<<10 {
+			t.Fatalf("%+v became %+v", o, again)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -45,6 +46,14 @@ func Jobs(t *testing.T, s media.Store) {
 		require.NoError(t, s.Create(ctx, j))
 		assert.Equal(t, &j, get(t, j))
 		require.ErrorIs(t, s.Create(ctx, j), media.ErrChanged)
+	})
+	t.Run("a job is kept whose request is as long as it may be", func(t *testing.T) {
+		j := job()
+		j.Request = bytes.Repeat([]byte("p"), 300_000)
+		j.Whole = &media.Kept{Object: "media/x/request", Size: 5 << 20, SHA256: "ab"}
+		require.NoError(t, s.Create(ctx, j))
+		assert.True(t, assert.ObjectsAreEqual(&j, get(t, j)))
+		next(t, j, media.Ended{State: media.Cancelled})
 	})
 	t.Run("a job is its organization's", func(t *testing.T) {
 		j := job()

@@ -56,7 +56,7 @@ func (m *MemoryWorks) Put(ctx context.Context, name, contentType string, body io
 	return nil
 }
 
-// Open opens a work, as s3store.Works does.
+// Open implements jobs.Objects.
 func (m *MemoryWorks) Open(ctx context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,6 @@ import (
 // A WorkStore keeps what jobs made, for those who write it and those who read it. s3store.Works says what its methods promise.
 type WorkStore interface {
 	jobs.Objects
-	Open(ctx context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error)
 	Link(ctx context.Context, name, contentType, filename string, ttl time.Duration) (string, error)
 }
 
