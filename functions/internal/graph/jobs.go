@@ -1,10 +1,6 @@
 package graph
 
 import (
-	"context"
-	"fmt"
-	"io"
-
 	"spillway/internal/catalog"
 	"spillway/internal/dynamo"
 	"spillway/internal/fault"
@@ -34,7 +30,7 @@ func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.E
 		Submits: &sqsqueue.Queue{API: send, URL: state.Jobs.Generate},
 		Polls:   &sqsqueue.Queue{API: send, URL: state.Jobs.Polls},
 		Tells:   &sqsqueue.Queue{API: send, URL: state.Jobs.Webhooks},
-		Objects: whole{&s3store.Objects{API: s3store.New(AWS(state, state.S3)), Bucket: state.ResultsBucket}},
+		Objects: s3store.NewWorks(s3store.New(AWS(state, state.S3)), state.ResultsBucket),
 		Library: web,
 		Prices:  usage.EmbeddedWorks(),
 		Teller:  web,
@@ -59,15 +55,4 @@ func baseURLs(c *catalog.Catalog) []string {
 		all = append(all, ch.Provider.BaseURL)
 	}
 	return all
-}
-
-// whole stands between until the bucket takes streams: it holds a work in memory.
-type whole struct{ *s3store.Objects }
-
-func (w whole) Put(ctx context.Context, name, contentType string, body io.Reader, _ int64) error {
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return fmt.Errorf("reading a work: %w", err)
-	}
-	return w.Objects.Put(ctx, name, contentType, data)
 }

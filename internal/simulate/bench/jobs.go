@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -185,7 +186,7 @@ func newMill(seed uint64, s shop, length time.Duration) (*mill, error) {
 		return nil, err //nolint:wrapcheck // it says where the configuration is wrong
 	}
 	m := &mill{random: rand.New(rand.NewPCG(seed, 0)), now: epoch, shop: s, length: length, courses: map[string]*course{}} //nolint:gosec // it must repeat
-	m.engine = &jobs.Engine{Jobs: m, Catalog: config, Studios: map[string]provider.Studio{s.kind: m}, Objects: m, Library: m, Teller: m, Record: m,
+	m.engine = &jobs.Engine{Jobs: m, Catalog: config, Studios: map[string]provider.Studio{s.kind: m}, Objects: shelf{}, Library: m, Teller: m, Record: m,
 		Submits: line{m, func(c *course) { c.generate++ }}, Polls: line{m, func(c *course) { c.jobs++ }}, Tells: line{m, func(c *course) { c.webhooks++ }},
 		Signing: func(string) redact.Secret { return redact.NewSecret("whsec_YmVuY2g=") },
 		Now:     func() time.Time { return m.now }, Random: m.random.Float64, Token: func() string { m.tokens++; return strconv.Itoa(m.tokens) }}
@@ -319,10 +320,18 @@ func (*mill) Work(context.Context, provider.Artifact) (provider.Artifact, error)
 	return provider.Artifact{Body: io.NopCloser(strings.NewReader("\x00\x00\x00\x18ftypmp42"))}, nil
 }
 
+// shelf is a bucket that keeps nothing.
+type shelf struct{}
+
 // Put implements jobs.Objects.
-func (*mill) Put(_ context.Context, _, _ string, body io.Reader, _ int64) error {
+func (shelf) Put(_ context.Context, _, _ string, body io.Reader, _ int64) error {
 	_, err := io.Copy(io.Discard, body)
 	return err //nolint:wrapcheck // it does not fail
+}
+
+// Open implements jobs.Objects. No request here is so long that it would stand in the bucket.
+func (shelf) Open(context.Context, string) (body io.ReadCloser, size int64, contentType string, err error) {
+	return nil, 0, "", fs.ErrNotExist
 }
 
 // Tell implements jobs.Teller.
