@@ -6,7 +6,10 @@ type Bucket = bucket
 
 var NewBucket = newBucket
 
-var ItemFailures = itemFailures
+var (
+	ItemFailures = itemFailures
+	HighWater    = highWater
+)
 
 func (b *bucket) Grant(want int, now time.Time) (int, time.Duration) { return b.grant(want, now) }
 
