@@ -25,7 +25,9 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 	for _, n := range config.Notices {
 		recorder.Notice(n)
 	}
-	return batch(graph.Jobs(s, config, fault.Default())), nil
+	engine := graph.Jobs(s, config, fault.Default())
+	engine.Record = &jobs.Records{To: recorder, Policy: fault.Default()}
+	return batch(engine), nil
 }
 
 func batch(e *jobs.Engine) handler {

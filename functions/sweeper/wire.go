@@ -7,6 +7,7 @@ import (
 
 	"spillway/functions/internal/graph"
 	"spillway/internal/fault"
+	"spillway/internal/jobs"
 	"spillway/internal/media"
 	"spillway/internal/telemetry"
 )
@@ -28,6 +29,7 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 		recorder.Notice(n)
 	}
 	engine := graph.Jobs(s, config, fault.Default())
+	engine.Record = &jobs.Records{To: recorder, Policy: fault.Default()}
 	return func(ctx context.Context) (map[media.Task]int, error) {
 		start := time.Now()
 		did, err := engine.Sweep(ctx, most)

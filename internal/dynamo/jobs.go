@@ -141,6 +141,7 @@ type jobDetail struct {
 	EventID     string        `json:"event_id,omitempty"`
 	Tells       int           `json:"tells,omitempty"`
 	TellAt      time.Time     `json:"tell_at,omitzero"`
+	Untold      bool          `json:"untold,omitempty"`
 	Channel     string        `json:"channel,omitempty"`
 	Credential  string        `json:"credential,omitempty"`
 	Owner       string        `json:"owner,omitempty"`
@@ -161,7 +162,7 @@ type jobDetail struct {
 
 // writtenJob is a job as an item.
 func writtenJob(j media.Job) (item, error) {
-	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Channel: j.Channel, Credential: j.Credential,
+	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Untold: j.Untold, Channel: j.Channel, Credential: j.Credential,
 		Owner: j.Owner, LeaseUntil: j.LeaseUntil, Upstream: j.Upstream, Seq: j.Seq, NextPollAt: j.NextPollAt, CancelAsked: j.CancelAsked, CreatedAt: j.CreatedAt,
 		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result, Cost: j.Cost, Whole: j.Whole})
 	if err != nil {
@@ -208,7 +209,7 @@ func readJob(it item) (media.Job, error) {
 	}
 	return media.Job{ID: v.text("job"), Organization: v.text("organization"), Kind: media.Kind(v.text("kind")), State: state, Version: uint64(count("version")), //nolint:gosec // a count of changes
 		Model: v.text("model"), Channel: d.Channel, Provider: v.text("provider"), Credential: d.Credential, Request: v.binary("request"), Key: d.Key,
-		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
+		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Untold: d.Untold, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
 		Refusals: count("refusals"), Upstream: d.Upstream, Seq: d.Seq, PollFailures: count("poll_failures"), NextPollAt: d.NextPollAt, Progress: count("progress"),
 		Strange: v.text("unknown_status"), CancelAsked: d.CancelAsked, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, FinishedAt: d.FinishedAt, Deadline: d.Deadline,
 		Error: d.Error, Result: d.Result, Cost: d.Cost, Whole: d.Whole}, nil

@@ -82,13 +82,16 @@ type Teller interface {
 
 // Recorder is told what happens. It must not block, and must be safe for concurrent use.
 type Recorder interface {
-	// Changed is told of each change of a job, once, by whoever wrote it: an end's cost is counted here. A process that stops
-	// between the write and this leaves the change untold; the table has it. A Strange that was not there before is a
-	// provider's new word, to be warned of.
+	// Changed is told of each change of a job, once, by whoever wrote it, after the write: an end's cost is counted here. A
+	// process that stops between the two loses the record and what it counts, and nothing else: the table has the change with
+	// its cost, and neither the job nor its callback waits for the record. So a record is never of what is not written, and the
+	// sums of records are at most those of the table. A Strange that was not there before is a provider's new word, to be
+	// warned of.
 	Changed(before, after media.Job)
 	// Called is told of each call of a provider.
 	Called(c Called)
-	// Trouble is told of what went wrong and is made up for: by the queue, or by the sweeper.
+	// Trouble is told of what went wrong and is made up for: by the queue, or by the sweeper. Where a message could not be handled
+	// it is told with the message's id in place of the job's.
 	Trouble(job, doing string, err error)
 	// Panicked is told of a message, or a job of a sweep, whose handling panicked; value is its type only.
 	Panicked(id, value, stack string)

@@ -85,6 +85,8 @@ type Job struct {
 	// of its event: a message that is lost is sent again for as long as TellAt stands.
 	Tells  int
 	TellAt time.Time
+	// Untold says that the callback took none of the tellings, and that no more follows.
+	Untold bool
 
 	// Owner holds the right to submit until LeaseUntil. It has a meaning only while submitting.
 	Owner      string
@@ -402,7 +404,7 @@ func (e NotTold) apply(j Job, now time.Time, l Limits) (Job, error) {
 		return j, ErrNoEdge
 	}
 	if j.Tells++; j.Tells >= l.MaxTells {
-		j.TellAt = time.Time{}
+		j.TellAt, j.Untold = time.Time{}, true
 		return j, nil
 	}
 	j.TellAt = now.Add(e.In)

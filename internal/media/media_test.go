@@ -212,10 +212,12 @@ func TestTelling(t *testing.T) {
 		j := over()
 		for n := range media.MaxTells {
 			assert.False(t, j.TellAt.IsZero(), n)
+			assert.False(t, j.Untold, n)
 			assert.LessOrEqual(t, media.TellIn(n, 0.999), media.MaxDelay, "a message can wait so long")
 			j, _ = j.Next(media.NotTold{N: n, In: media.TellIn(n, 0.5)}, start)
 		}
 		assert.True(t, j.TellAt.IsZero())
+		assert.True(t, j.Untold, "and the job says so")
 	})
 	t.Run("a job that is not over, or has no callback, is told to nobody", func(t *testing.T) {
 		for _, s := range media.States() {

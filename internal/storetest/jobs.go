@@ -85,6 +85,10 @@ func Jobs(t *testing.T, s media.Store) {
 		failed = next(t, failed, media.Claim{Owner: "o1"})
 		failed = next(t, failed, media.Ended{State: media.Failed, Owner: "o1", Error: media.Error{Code: "content_filter", Message: "refused", Class: "content_policy"}})
 		assert.Equal(t, &failed, get(t, failed))
+		untold, err := media.Limits{MaxTells: 1}.Next(failed, media.NotTold{}, now)
+		require.NoError(t, err)
+		require.NoError(t, s.Replace(ctx, untold))
+		assert.True(t, get(t, failed).Untold)
 	})
 	t.Run("a job that has changed is not replaced", func(t *testing.T) {
 		j := job()

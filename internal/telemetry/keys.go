@@ -60,4 +60,13 @@ const (
 	KeyIdempotency       = "idempotency"
 	KeyStoreError        = "store_error"
 	KeyDone              = "done"
+	KeyJob               = "job"
+	KeyKind              = "kind"
+	KeyPoll              = "poll"
+	KeyPollFailures      = "poll_failures"
+	KeySubmits           = "submits"
+	KeyRefusals          = "refusals"
+	KeyAgeMS             = "age_ms"
+	KeySize              = "size_bytes"
+	KeyWord              = "word"
 )

@@ -30,6 +30,15 @@ var (
 	Transitions  = Metric{"CircuitTransitions", "Count"}
 	StoreErrors  = Metric{"StoreErrors", "Count"} // by the call that failed, as the reason
 	Alerts       = Metric{"Alerts", "Count"}      // by reason and provider: 4 reasons a provider
+
+	// Of media jobs. JobsFinished is by outcome, which is succeeded or one of a dozen codes, and provider.
+	JobsFinished   = Metric{"JobsFinished", "Count"}
+	JobDuration    = Metric{"JobDuration", "Milliseconds"} // from the order to the end
+	JobCost        = Metric{"JobCost", "None"}             // US dollars, of those whose cost is known
+	UnknownCosts   = Metric{"UnknownCosts", "Count"}       // of those whose cost is not
+	PollFailures   = Metric{"PollFailures", "Count"}
+	UncertainJobs  = Metric{"UncertainJobs", "Count"}
+	WebhooksFailed = Metric{"WebhooksFailed", "Count"} // tellings, by the provider of the job
 )
 
 // ErrorsOf is the count of requests that ended with a class.

@@ -22,5 +22,5 @@ func (r *Recorder) Swept(did map[string]int, took time.Duration, err error) {
 		level = slog.LevelError
 		all = append(all, slog.String(KeyStoreError, err.Error()))
 	}
-	r.log.LogAttrs(context.Background(), level, "jobs_swept", all...)
+	r.log.LogAttrs(context.Background(), level, "sweep_finished", all...)
 }

@@ -138,11 +138,11 @@ func TestRecords(t *testing.T) {
 			func(r *telemetry.Recorder) {
 				r.Swept(map[string]int{"tell": 1, "enqueue": 2}, 1500*time.Millisecond, nil)
 			},
-			map[string]any{"level": "INFO", "msg": "jobs_swept", "duration_ms": 1500.0, "done": map[string]any{"enqueue": 2.0, "tell": 1.0}},
+			map[string]any{"level": "INFO", "msg": "sweep_finished", "duration_ms": 1500.0, "done": map[string]any{"enqueue": 2.0, "tell": 1.0}},
 		},
 		"a round of the sweeper without a store": {
 			func(r *telemetry.Recorder) { r.Swept(nil, 0, errors.New("throttled")) },
-			map[string]any{"level": "ERROR", "msg": "jobs_swept", "duration_ms": 0.0, "store_error": "throttled"},
+			map[string]any{"level": "ERROR", "msg": "sweep_finished", "duration_ms": 0.0, "store_error": "throttled"},
 		},
 		"a notice": {
 			func(r *telemetry.Recorder) { r.Notice("OPENAI_API_KEY is not set") },
@@ -171,6 +171,9 @@ func TestKeysAreTheTable(t *testing.T) {
 		func(r *telemetry.Recorder) { r.Alert(time.Now(), "auth", "openai", "main", "replace the key") },
 		func(r *telemetry.Recorder) { r.Panicked("req_1", "index out of range", "goroutine 1") },
 		func(r *telemetry.Recorder) { r.Notice("text") },
+		func(r *telemetry.Recorder) { r.JobChanged(telemetry.JobChange{}) },
+		func(r *telemetry.Recorder) { r.JobFinished(telemetry.JobEnd{}) },
+		func(r *telemetry.Recorder) { r.JobWord("job_1", "p", "c", "REHEARSING") },
 		func(r *telemetry.Recorder) { r.Swept(map[string]int{"tell": 1}, 0, nil) },
 		func(r *telemetry.Recorder) { r.StoreLost("tell", errors.New("throttled")) },
 		func(r *telemetry.Recorder) { r.Decision(decided) },
