@@ -35,7 +35,7 @@ func number(s float64) string { return strconv.FormatFloat(s, 'f', -1, 64) }
 // families are the models that are known. Any other of fal's takes a prompt.
 var families = []family{
 	{"fal-ai/veo3", media.Video, []string{"seconds", "size", "input_reference", "negative_prompt", "seed"}, withUnit, "https://fal.ai/models/fal-ai/veo3.1/llms.txt", "2026-11-30"},
-	{"fal-ai/kling-video/v4/", media.Video, []string{"seconds", "size"}, asNumber, "https://fal.ai/models/fal-ai/kling-video/v4/text-to-video/llms.txt", "2026-11-30"},
+	{"kling/v4/", media.Video, []string{"seconds", "size"}, asNumber, "https://fal.ai/models/kling/v4/text-to-video/llms.txt", "2026-11-30"},
 	{"fal-ai/kling-video/v2/", media.Video, []string{"seconds", "negative_prompt"}, asText, "https://fal.ai/models/fal-ai/kling-video/v2/master/text-to-video/llms.txt", "2026-11-30"},
 	{"elevenlabs/music/", media.Music, []string{"length_seconds", "music_length_ms", "instrumental", "force_instrumental"}, milliseconds, "https://fal.ai/models/elevenlabs/music/v2/llms.txt", "2026-11-30"},
 	{"fal-ai/elevenlabs/music", media.Music, []string{"length_seconds", "music_length_ms", "instrumental", "force_instrumental"}, milliseconds, "https://fal.ai/models/fal-ai/elevenlabs/music/llms.txt", "2026-11-30"},
