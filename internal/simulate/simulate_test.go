@@ -280,22 +280,28 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestOverTCP is the one look at real sockets: streaming, and a reset.
+// TestOverTCP is the one look at real sockets: streaming, a reset, and an order and a work that break off.
 func TestOverTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
-	p := simulate.New(simulate.Gap(0))
+	p := simulate.New(simulate.Gap(0), simulate.JobTakes(0))
 	served := make(chan error, 1)
 	go func() { served <- p.Serve(l) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 	}}
 	defer transport.CloseIdleConnections()
-	u := upstream{Provider: p, client: &http.Client{Transport: transport}}
+	u := upstream{Provider: p, client: &http.Client{Transport: transport}, dial: transport.DialContext}
 
 	same(t, "text", simulate.Answer(), u.post(t.Context(), ask("sim-ok", streaming)).text())
 	fails(t, syscall.ECONNRESET, u.post(t.Context(), ask("sim-f05", streaming)).err)
 	same(t, "text", simulate.Answer(), u.post(t.Context(), ask("sim-f05", streaming)).text())
+
+	for model, want := range map[string]string{"sim-video-lost": "submit: network, ambiguous", "sim-music-cut": "work: 100000 of 200000 bytes"} {
+		l := u.order(t, model, "http://sim.test/v1", `{"model":"m","prompt":"p"}`)
+		l.live(t, 1)
+		same(t, model, []string{want}, l.seen)
+	}
 
 	ok(t, p.Close())
 	ok(t, <-served)

@@ -43,7 +43,7 @@ type job struct {
 	Job
 	conduct conduct
 	takes   time.Duration
-	nth     int // order with its prompt
+	nth     int // order for its model with its prompt
 	// stopped is when it was cancelled; zero: it was not.
 	stopped time.Time
 	// before is the state that it had when it was asked to stop.
@@ -79,11 +79,12 @@ func (j *job) ahead(now time.Time) int {
 
 // books are the jobs since the last reset, which alone forgets them. Their zero value is empty.
 type books struct {
-	mu    sync.Mutex
-	last  int // number of the last job; a reset does not begin anew, so that no id is given twice
-	jobs  []*job
-	byID  map[string]*job
-	taken map[string]int // orders by prompt
+	mu     sync.Mutex
+	last   int // number of the last job; a reset does not begin anew, so that no id is given twice
+	jobs   []*job
+	byID   map[string]*job
+	taken  map[string]int    // orders by prompt
+	byBoth map[[2]string]int // orders by model and prompt
 }
 
 // begin makes a job of an order.
@@ -91,12 +92,13 @@ func (b *books) begin(made Job, c conduct, takes time.Duration) job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byID == nil {
-		b.byID, b.taken = map[string]*job{}, map[string]int{}
+		b.byID, b.taken, b.byBoth = map[string]*job{}, map[string]int{}, map[[2]string]int{}
 	}
 	b.last++
 	b.taken[made.Prompt]++
+	b.byBoth[[2]string{made.Model, made.Prompt}]++
 	made.ID = fmt.Sprintf("job-sim-%06d", b.last)
-	j := &job{Job: made, conduct: c, takes: takes, nth: b.taken[made.Prompt]}
+	j := &job{Job: made, conduct: c, takes: takes, nth: b.byBoth[[2]string{made.Model, made.Prompt}]}
 	j.live(made.Created)
 	b.jobs = append(b.jobs, j)
 	b.byID[j.ID] = j
@@ -157,5 +159,5 @@ func (p *Provider) Jobs() []Job {
 func (b *books) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.jobs, b.byID, b.taken = nil, nil, nil
+	b.jobs, b.byID, b.taken, b.byBoth = nil, nil, nil, nil
 }

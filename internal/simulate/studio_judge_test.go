@@ -164,6 +164,29 @@ func TestAJobIsAskedForWhereItIs(t *testing.T) {
 	})
 }
 
+// TestWhatIsNotThereIsNotGivenOut: a job that has no work has no file either.
+func TestWhatIsNotThereIsNotGivenOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, u upstream) {
+		for _, model := range []string{"sim-video-fal-empty", "sim-video-fal-failed"} {
+			u.call(t, "POST", "/"+model, `{"prompt":"p"}`, falKey)
+		}
+		time.Sleep(time.Minute)
+		for _, j := range u.Jobs() {
+			status, _ := u.call(t, "GET", "/files/b/"+j.ID+"/output.mp4", "", nil)
+			assert.Equal(t, 404, status, j.Model)
+		}
+	})
+}
+
+// TestASlowWorkIsAsSlowAsItIsToldToBe.
+func TestASlowWorkIsAsSlowAsItIsToldToBe(t *testing.T) {
+	inBubble(t, func(t *testing.T, u upstream) {
+		l := u.order(t, "sim-music-slow", "http://sim.test/v1", `{"model":"m","prompt":"p"}`)
+		l.live(t, 1)
+		assert.Equal(t, "work: 200000 bytes of audio/mpeg, in 2s", l.seen[0])
+	}, simulate.SlowTakes(2*time.Second))
+}
+
 // TestAnyBaseAddress: with a version or without one, the addresses in the answers lead back.
 func TestAnyBaseAddress(t *testing.T) {
 	for _, base := range []string{"http://sim.test", "http://sim.test/v1", "http://sim.test/v1beta"} {
@@ -297,11 +320,15 @@ func TestMusicBreaksOffForTheFirstOrderOnly(t *testing.T) {
 // TestAScriptedModelHasNoOtherBehaviour, in its jobs as in its answers.
 func TestAScriptedModelHasNoOtherBehaviour(t *testing.T) {
 	inBubble(t, func(t *testing.T, u upstream) {
-		u.Script("sim-video-lost", simulate.Reply{Status: 500}, simulate.Healthy(), simulate.Healthy())
+		late := simulate.Healthy()
+		late.Delay = time.Minute
+		u.Script("sim-video-lost", simulate.Reply{Status: 500}, late, simulate.Healthy())
 		l := u.order(t, "sim-video-lost", "http://sim.test/v1", `{"model":"m","prompt":"p"}`)
+		start := time.Now()
 		l.live(t, 1)
 		l.live(t, 2)
-		assert.Equal(t, []string{"submit: server_error 500, ambiguous", "accepted", "running", "poll: invalid_request 418", "never mind"}, l.seen)
+		assert.Equal(t, time.Minute+time.Second, time.Since(start))
+		assert.Equal(t, []string{"submit: server_error 500, ambiguous", "accepted", "succeeded", "work: opening the work: status 418: it is not given out now"}, l.seen)
 		assert.Equal(t, []string{`call 4 of "sim-video-lost": its script has no reply left`}, u.Unexpected())
 	})
 }

@@ -37,11 +37,11 @@ type jobModel struct {
 var healthyModels = map[string]string{"veo": "sim-video", "fal": "sim-video-fal", "elevenlabs": "sim-music"}
 
 var (
-	all     = []string{"veo", "fal", "elevenlabs"}
-	polled  = []string{"veo", "fal"}
-	theVeo  = []string{"veo"}
-	theFal  = []string{"fal"}
-	theSong = []string{"elevenlabs"}
+	everyAPI = []string{"veo", "fal", "elevenlabs"}
+	polled   = []string{"veo", "fal"}
+	theVeo   = []string{"veo"}
+	theFal   = []string{"fal"}
+	theSong  = []string{"elevenlabs"}
 )
 
 // jobConducts are the models' names behind those of the healthy ones, the APIs that have them, and what they do.
@@ -51,25 +51,25 @@ var jobConducts = []struct {
 	conduct
 	does string
 }{
-	{"", all, conduct{}, "always makes what was ordered"},
-	{"-lost", all, conduct{lost: true}, "takes the order and cuts the connection before a byte of its answer: the job is there"},
+	{"", everyAPI, conduct{}, "always makes what was ordered"},
+	{"-lost", everyAPI, conduct{lost: true}, "takes the order and cuts the connection before a byte of its answer: the job is there"},
 	{"-refused", theVeo, conduct{refuses: throttled.after(7)}, "answers orders with a rate limit, 429, and a hint of 7 s"},
 	{"-refused", theFal, conduct{refuses: noQuota.failure()}, "answers orders with an exhausted balance, 403"},
 	{"-refused", theSong, conduct{refuses: throttled.after(7)}, "answers orders with too many at once, 429, and a hint of 7 s"},
-	{"-down", all, conduct{refuses: unavailable.failure()}, "answers orders with 503 for ever, and takes none"},
+	{"-down", everyAPI, conduct{refuses: unavailable.failure()}, "answers orders with 503 for ever, and takes none"},
 	{"-502", polled, conduct{broken: 5}, "answers the first five polls of a job with a proxy's 502, then goes on"},
 	{"-gone", polled, conduct{remembered: 1}, "knows a job for one poll, then answers 404"},
 	{"-strange", polled, conduct{strange: 3}, "answers the first three polls with a state that nobody knows, then goes on"},
 	{"-late", polled, conduct{hint: 8}, "answers polls with the hint to come again after 8 s"},
-	{"-never", all, conduct{endless: true}, "takes the order and never ends"},
+	{"-never", everyAPI, conduct{endless: true}, "takes the order and never ends"},
 	{"-failed", polled, conduct{failed: true}, "ends with an error of its own"},
 	{"-moderated", theVeo, conduct{filtered: true}, "refuses the content at the end"},
 	{"-moderated", []string{"fal", "elevenlabs"}, conduct{refuses: contentPolicy.failure()}, "refuses the content of the order"},
-	{"-empty", all, conduct{empty: true}, "succeeds and has no work"},
+	{"-empty", everyAPI, conduct{empty: true}, "succeeds and has no work"},
 	{"-expired", polled, conduct{expired: true}, "succeeds, and the address of the work answers 403"},
-	{"-cut", all, conduct{cut: true}, "breaks the work off in the middle, the first time: of a job, or of music's orders with one prompt"},
-	{"-slow", all, conduct{slow: true}, "lets the work trickle over 20 s"},
-	{"-big", all, conduct{size: bigSize}, "makes a work of 60 MB"},
+	{"-cut", everyAPI, conduct{cut: true}, "breaks the work off in the middle, the first time: that of a job, or the music for a prompt"},
+	{"-slow", everyAPI, conduct{slow: true}, "lets the work trickle over 20 s"},
+	{"-big", everyAPI, conduct{size: bigSize}, "makes a work of 60 MB"},
 }
 
 // jobModels are the models by their names.
@@ -95,7 +95,7 @@ type JobModel struct {
 // JobModels are all of them: each healthy one before those that misbehave.
 func JobModels() []JobModel {
 	var out []JobModel
-	for _, api := range all {
+	for _, api := range everyAPI {
 		for _, row := range jobConducts {
 			if slices.Contains(row.of, api) {
 				out = append(out, JobModel{healthyModels[api] + row.suffix, api, row.does})
