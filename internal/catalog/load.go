@@ -107,12 +107,20 @@ func (l *loader) provider(at Path, p fileProvider) {
 		out.Vendor = fault.VendorOf(u.Host)
 	}
 	if out.Vendor == fault.Generic && out.Kind != "openai" {
-		out.Vendor = out.Kind // nobody but the vendor, and what stands before it, speaks these
+		out.Vendor = vendorOf(out.Kind) // nobody but the vendor, and what stands before it, speaks these
 	}
 	if out.Prices == "" && out.Vendor != fault.Generic {
 		out.Prices = out.Vendor
 	}
 	l.providers[p.Name] = out
+}
+
+// vendorOf is who speaks a kind of API that nobody copies.
+func vendorOf(kind string) string {
+	if kind == "veo" {
+		return "gemini" // it is one of Google's, with the errors of all
+	}
+	return kind
 }
 
 // headers reports what no HTTP client would send: every call would fail.

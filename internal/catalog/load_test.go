@@ -390,3 +390,20 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		}
 	}
 }
+
+// TestTheVendorOfAKindThatNobodyCopies: behind whatever host, since its errors are read as that vendor's.
+func TestTheVendorOfAKindThatNobodyCopies(t *testing.T) {
+	data, err := source.Read("../../infra/gateway.yaml")
+	require.NoError(t, err)
+	config, err := catalog.Load(data, func(string) string { return "http://127.0.0.1:1/v1" })
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, c := range config.Channels {
+		got[c.Provider.Kind] = c.Provider.Vendor
+		if c.Provider.Kind != "openai" {
+			assert.Contains(t, fault.Vendors(), c.Provider.Vendor)
+		}
+	}
+	delete(got, "openai")
+	assert.Equal(t, map[string]string{"anthropic": "anthropic", "gemini": "gemini", "veo": "gemini", "fal": "fal", "elevenlabs": "elevenlabs"}, got)
+}
