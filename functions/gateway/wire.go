@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 
 	"spillway/functions/internal/graph"
 	"spillway/internal/breaker"
@@ -74,6 +75,7 @@ func wire(s settings.Settings, getenv func(string) string, readFile func(string)
 		Random:    rand.Float64,
 	}
 	share(g, s.State, recorder)
+	makeJobs(g, s)
 	return edge.New(edge.Config{Gateway: g, Recorder: recorder, Chat: chatdialect.Chat{}, Version: version,
 		ConfigVersion: config.Version, PolicyVersion: policy.Version}), nil
 }
@@ -92,4 +94,16 @@ func share(g *gateway.Gateway, s *settings.State, recorder *telemetry.Recorder) 
 	g.Traces = &dynamo.Traces{API: tables, Table: s.RequestsTable}
 	g.Ledger = &dynamo.Ledger{API: tables, Table: s.RequestsTable}
 	g.Objects = &s3store.Objects{API: s3store.New(graph.AWS(s, s.S3)), Bucket: s.ResultsBucket}
+}
+
+// makeJobs gives the gateway what makes media jobs, where that is configured.
+func makeJobs(g *gateway.Gateway, s settings.Settings) {
+	if s.State == nil || s.State.Jobs == nil {
+		g.NoJobs = "media jobs need tables and queues, which are not configured here: set " + strings.Join(settings.JobsNames(), ", ") + " and those of the shared state"
+		return
+	}
+	engine := graph.Jobs(s, g.Catalog, g.Policy)
+	g.Jobs, g.JobStore = engine, engine.Jobs
+	g.Works = s3store.NewWorks(s3store.New(graph.AWS(s.State, s.State.S3)), s.State.ResultsBucket)
+	g.Callback = (&fetch.Client{Receiver: fetch.Hosts(s.Simulator)}).MayTell
 }

@@ -22,6 +22,7 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/idempotency"
+	"spillway/internal/media"
 	"spillway/internal/telemetry"
 )
 
@@ -45,12 +46,18 @@ func New(c Config) http.Handler {
 		"/v1/chat/completions": {http.MethodPost: h.chat},
 		"/v1/route/explain":    {http.MethodPost: h.explain},
 		"/v1/models":           {http.MethodGet: h.models},
+		"/v1/videos":           {http.MethodGet: h.jobs(media.Video), http.MethodPost: h.videos},
+		"/v1/music":            {http.MethodPost: h.music},
+		"/v1/jobs":             {http.MethodGet: h.jobs("")},
 		"/healthz":             {http.MethodGet: h.health},
 	}
-	h.under = map[string]methods{
-		"/v1/models/":     {http.MethodGet: h.model},
-		"/v1/requests/":   {http.MethodGet: h.trace},
-		"/v1/tool-calls/": {http.MethodGet: h.toolCall, http.MethodPut: h.putToolCall},
+	h.under = map[string]things{
+		"/v1/models/":     {takes: methods{http.MethodGet: h.model}},
+		"/v1/requests/":   {takes: methods{http.MethodGet: h.trace}},
+		"/v1/tool-calls/": {takes: methods{http.MethodGet: h.toolCall, http.MethodPut: h.putToolCall}},
+		"/v1/jobs/": {methods{http.MethodGet: h.job("")}, map[string]methods{
+			"cancel": {http.MethodPost: h.cancel}, "content": {http.MethodGet: h.content("")}}},
+		"/v1/videos/": {methods{http.MethodGet: h.job(media.Video)}, map[string]methods{"content": {http.MethodGet: h.content(media.Video)}}},
 	}
 	return h
 }
@@ -58,22 +65,36 @@ func New(c Config) http.Handler {
 type handler struct {
 	Config
 	paths map[string]methods
-	// under are the paths that go on with the name of something, which may hold slashes.
-	under map[string]methods
+	// under are the paths that go on with the name of something.
+	under map[string]things
 }
 
 // methods are what a path takes.
 type methods map[string]func(*exchange)
 
-// at finds what a path takes; rest is what follows the path that is known.
+// things are those of one kind, each at a path of its own.
+type things struct {
+	takes methods
+	// parts are what stands below one of them, by name; nil: nothing does, and their names may hold slashes.
+	parts map[string]methods
+}
+
+// at finds what a path takes; rest is the name of the thing at a path that goes on with one.
 func (h *handler) at(path string) (m methods, rest string, ok bool) {
 	if m, ok = h.paths[path]; ok {
 		return m, "", true
 	}
-	for prefix, m := range h.under {
-		if rest, ok := strings.CutPrefix(path, prefix); ok {
-			return m, rest, true
+	for prefix, t := range h.under {
+		rest, ok := strings.CutPrefix(path, prefix)
+		if !ok {
+			continue
 		}
+		name, part, below := strings.Cut(rest, "/")
+		if t.parts == nil || !below {
+			return t.takes, rest, true
+		}
+		m, ok := t.parts[part]
+		return m, name, ok
 	}
 	return nil, "", false
 }
@@ -85,7 +106,7 @@ type exchange struct {
 	flush   *http.ResponseController
 	r       *http.Request
 	id      string
-	rest    string // of the path, after what h.at knows
+	rest    string // of the path: the name of a thing
 	dialect dialect.Dialect
 
 	req       *chat.Request

@@ -18,6 +18,7 @@ import (
 	"spillway/internal/fault"
 	"spillway/internal/idempotency"
 	"spillway/internal/ledger"
+	"spillway/internal/media"
 	"spillway/internal/provider"
 	"spillway/internal/redact"
 	"spillway/internal/retry"
@@ -57,6 +58,14 @@ type Gateway struct {
 	// told that the store is not there.
 	Traces trace.Store
 	Ledger ledger.Store
+	// Jobs makes media jobs, JobStore has them, and Works has what they made; nil: there are none, and who asks is told NoJobs, a
+	// sentence that says what is missing.
+	Jobs     Jobs
+	JobStore media.Store
+	Works    Works
+	NoJobs   string
+	// Callback reports whether the end of a job may be told at an address, as far as the address shows; nil: at none.
+	Callback func(address string) bool
 	// DigestKey keys the digests of bodies and user ids in records.
 	DigestKey []byte
 	// Random draws numbers in [0, 1). It must be safe for concurrent use.
@@ -260,6 +269,10 @@ type journey struct {
 	err      *fault.Error
 	answered *found
 
+	// job is the media job that was begun, or found; of an order that was refused it has the kind only. nil: the
+	// request is no order.
+	job *media.Job
+
 	// told are the attempts for the trace; tracing is the writing of it.
 	told    []trace.Attempt
 	tracing sync.WaitGroup
@@ -414,6 +427,12 @@ func (g *Gateway) requestRecord(j *journey) telemetry.Request {
 	q.Wasted = j.wasted
 	if r := j.stored; r != nil { // no route was planned: it counts where the answer came from
 		q.Route, q.Provider = r.Header["X-Llm-Route"], r.Header["X-Llm-Provider"]
+	}
+	if m := j.job; m != nil {
+		q.Job, q.Kind, q.Provider, q.Attempts = m.ID, string(m.Kind), m.Provider, m.Submits+m.Refusals
+		if m.ID != "" { // what nobody has resolved is the client's own text
+			q.Route = m.Model
+		}
 	}
 	if q.Idempotency = j.kept; j.keptErr != nil {
 		q.StoreError = j.keptErr.Error()

@@ -39,16 +39,27 @@ func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, e
 			return j, true, nil
 		}
 	}
-	there, err := e.Jobs.Get(ctx, j.Organization, j.ID)
+	there, err := e.Bound(ctx, o)
 	switch {
 	case err != nil:
-		return j, false, fmt.Errorf("reading the job: %w", err)
+		return j, false, err
 	case there == nil:
 		return j, false, fmt.Errorf("creating the job: %w", failed)
-	case there.Fingerprint != o.Fingerprint || there.Key != o.Key:
-		return j, false, ErrConflict
 	default:
 		return *there, there.EventID == j.EventID, nil // created after all, when it is ours
+	}
+}
+
+// Bound returns the job that an order's key is bound to; nil: none. The error is ErrConflict, or the store's.
+func (e *Engine) Bound(ctx context.Context, o Order) (*media.Job, error) {
+	there, err := e.Jobs.Get(ctx, o.Organization, idOfKey(o.Organization, o.Key))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the job: %w", err)
+	case there != nil && (there.Fingerprint != o.Fingerprint || there.Key != o.Key):
+		return nil, ErrConflict
+	default:
+		return there, nil
 	}
 }
 

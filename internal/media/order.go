@@ -23,7 +23,7 @@ import (
 //	                      prefer, callback_url   for the gateway alone
 //	videos                seconds                how long, from 1 to 60: 8 or, as in OpenAI's video API, "8"
 //	                      size                   "1280x720", width x height
-//	                      input_reference        the first picture: an https address or a data URL
+//	                      input_reference        the first picture: an https address or a data URL, or {"image_url": such}
 //	music                 length_seconds         how long, from 1 to 600; or music_length_ms, as at ElevenLabs
 //	                      instrumental           no voices: true or false; force_instrumental is the same
 //	                      output_format          a provider's own word, such as mp3_44100_128
@@ -175,6 +175,13 @@ func readSize(o *Order, v gjson.Result) string {
 }
 
 func readReference(o *Order, v gjson.Result) string {
+	if v.IsObject() { // as OpenAI's SDKs write it: {"image_url": "…"}; a file of OpenAI's nobody else can read
+		var others bool
+		v.ForEach(func(name, _ gjson.Result) bool { others = others || name.Str != "image_url"; return true })
+		if v = v.Get("image_url"); others {
+			return `must be an https address or a data URL, or such in "image_url" and nothing beside it`
+		}
+	}
 	if v.Type != gjson.String || !strings.HasPrefix(v.Str, "https://") && !strings.HasPrefix(v.Str, "data:") {
 		return "must be an https address or a data URL"
 	}

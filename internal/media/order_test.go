@@ -92,6 +92,8 @@ func TestReadOrderNamesTheMemberThatIsWrong(t *testing.T) {
 		"half a size":                       {media.Video, `{"model":"v","prompt":"p","size":"1280"}`, "size"},
 		"a seed with a fraction":            {media.Video, `{"model":"v","prompt":"p","seed":1.5}`, "seed"},
 		"a picture at an address in plain":  {media.Video, `{"model":"v","prompt":"p","input_reference":"http://x.test/a.png"}`, "input_reference"},
+		"a file of OpenAI's":                {media.Video, `{"model":"v","prompt":"p","input_reference":{"file_id":"file_1"}}`, "input_reference"},
+		"a picture with something beside":   {media.Video, `{"model":"v","prompt":"p","input_reference":{"image_url":"https://x.test/a.png","file_id":"file_1"}}`, "input_reference"},
 		"a picture that is the name of one": {media.Video, `{"model":"v","prompt":"p","input_reference":"a.png"}`, "input_reference"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,6 +104,12 @@ func TestReadOrderNamesTheMemberThatIsWrong(t *testing.T) {
 			assert.Less(t, len(refused.Message), 200)
 		})
 	}
+}
+
+func TestAPictureMayStandInAnObject(t *testing.T) {
+	o, refused := media.ReadOrder(media.Video, []byte(`{"model":"v","prompt":"p","input_reference":{"image_url":"https://x.test/a.png"}}`))
+	require.Nil(t, refused)
+	assert.Equal(t, "https://x.test/a.png", o.Reference)
 }
 
 func FuzzReadOrder(f *testing.F) {

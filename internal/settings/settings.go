@@ -106,6 +106,9 @@ var (
 	jobsNames  = []string{JobsTable, JobsQueue, GenerateQueue, WebhooksQueue}
 )
 
+// JobsNames are the variables of the table and the queues of media jobs.
+func JobsNames() []string { return slices.Clone(jobsNames) }
+
 // loadState reads where the shared state is kept. needed: there is no memory that could stand in.
 func loadState(getenv func(string) string, needed bool) (*State, []error) {
 	set := func(n string) bool { return getenv(n) != "" }

@@ -140,6 +140,8 @@ type Request struct {
 	// "release_failed" with StoreError. Empty: the request brought none.
 	Idempotency string
 	StoreError  string
+	// Job and Kind are a media job's, that the request began or found; empty: it is for no job, or there is none.
+	Job, Kind string
 }
 
 // Cost is what one attempt costs.
@@ -179,7 +181,7 @@ func (r *Recorder) Request(q Request) {
 	}
 	attrs = append(attrs, usageAttrs(q.Usage)...)
 	for _, a := range []slog.Attr{slog.String(KeyClass, q.Class), slog.String(KeyUser, q.User), slog.String(KeyConversation, q.Conversation),
-		slog.String(KeyIdempotency, q.Idempotency), slog.String(KeyStoreError, q.StoreError)} {
+		slog.String(KeyIdempotency, q.Idempotency), slog.String(KeyStoreError, q.StoreError), slog.String(KeyJob, q.Job), slog.String(KeyKind, q.Kind)} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)
 		}

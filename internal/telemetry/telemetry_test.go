@@ -55,7 +55,7 @@ var (
 	finished = telemetry.Request{RequestID: "req_1", Organization: "acme", Key: "live", Route: "support-v1", Outcome: "answered", Status: 200,
 		Provider: "openai", Served: "gpt-2026", Attempts: 2, Fallback: true, Stream: true, Duration: 3 * time.Second, Added: 1200 * time.Millisecond,
 		Usage: usage, PolicyVersion: "p1", Tags: tags, Cause: "a fault of ours", Class: "unknown", FirstContent: 1700 * time.Millisecond,
-		User: "aa", Conversation: "bb", Cost: cost, Wasted: 7, Idempotency: "stored", StoreError: "throttled"}
+		User: "aa", Conversation: "bb", Cost: cost, Wasted: 7, Idempotency: "stored", StoreError: "throttled", Job: "job_1", Kind: "video"}
 )
 
 // TestRecords is contract.md §10 as far as it is recorded: each record has these members, and no other.
@@ -101,7 +101,7 @@ func TestRecords(t *testing.T) {
 				"fallback": true, "stream": true, "duration_ms": 3000.0, "added_ms": 1200.0, "policy_version": "p1",
 				"tags": map[string]any{"app": "shop", "env": "live"}, "cause": "a fault of ours", "prompt_tokens": 12.0, "completion_tokens": 5.0,
 				"cached_tokens": 8.0, "tokens_estimated": false, "class": "unknown", "first_content_ms": 1700.0, "user_digest": "aa", "conversation_digest": "bb",
-				"cost_nano_usd": 42.0, "cost_basis": "listed", "price_version": "v1", "wasted_cost_nano_usd": 7.0, "idempotency": "stored", "store_error": "throttled"},
+				"cost_nano_usd": 42.0, "cost_basis": "listed", "price_version": "v1", "wasted_cost_nano_usd": 7.0, "idempotency": "stored", "store_error": "throttled", "job": "job_1", "kind": "video"},
 		},
 		"a request that nobody could be found for": {
 			func(r *telemetry.Recorder) {

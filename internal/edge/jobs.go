@@ -1,0 +1,252 @@
+package edge
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"spillway/internal/fault"
+	"spillway/internal/gateway"
+	"spillway/internal/media"
+)
+
+// videos and music are the orders of media jobs; what a client sees of a job is OpenAI's video under /v1/videos, and our own
+// job everywhere else.
+func (h *handler) videos(x *exchange) { h.begin(x, media.Video) }
+func (h *handler) music(x *exchange)  { h.begin(x, media.Music) }
+
+// begin makes a job, or finds the one of its Idempotency-Key. 202 says that the job is there, and not how it is: one that every
+// provider has refused is answered so too, as failed, the first time and each time after.
+func (h *handler) begin(x *exchange, kind media.Kind) {
+	j, replayed, err := h.Gateway.BeginJob(x.r.Context(), x.call(), func() (gateway.Asked, *fault.Error) { return x.readOrder(kind) })
+	if err != nil {
+		h.refuse(x, err)
+		return
+	}
+	header := x.w.Header()
+	header.Set("Location", "/v1/jobs/"+j.ID)
+	if replayed {
+		header.Set("Idempotent-Replayed", "true")
+	}
+	if !j.State.Terminal() {
+		header.Set("Retry-After", strconv.Itoa(int(lookAgain.Seconds())))
+	}
+	x.setHead(gateway.Head{PolicyVersion: h.PolicyVersion, Provider: j.Provider})
+	x.answer(http.StatusAccepted, h.view(kind, j))
+}
+
+// lookAgain is when it is worth looking at a new job: nothing is made sooner.
+const lookAgain = 5 * time.Second
+
+func (h *handler) refuse(x *exchange, err *fault.Error) {
+	x.Refuse(gateway.Head{PolicyVersion: h.PolicyVersion}, err)
+}
+
+// view is a job as it is seen under the path of a kind; empty: under /v1/jobs.
+func (h *handler) view(under media.Kind, j media.Job) any {
+	if under == media.Video {
+		return j.VideoView()
+	}
+	return j.View()
+}
+
+// readOrder reads what is asked for, and the key without which it is not taken.
+func (x *exchange) readOrder(kind media.Kind) (asked gateway.Asked, refused *fault.Error) {
+	wishes, refused := readWishes(x.r.Header)
+	asked.Tags = wishes.Tags
+	if refused != nil {
+		return asked, refused
+	}
+	body, refused := readBody(x.w, x.r)
+	if refused != nil {
+		return asked, refused
+	}
+	if _, given := x.r.Header["Idempotency-Key"]; !given {
+		return asked, &fault.Error{Code: fault.IdempotencyKeyRequired, Param: "Idempotency-Key",
+			Message: "Idempotency-Key: is required: the work is paid for, and a repetition without a key would be another job"}
+	}
+	if asked.Request, refused = orderJSON(x.r.Header.Get("Content-Type"), body); refused != nil {
+		return asked, refused
+	}
+	if asked.Order, refused = media.ReadOrder(kind, asked.Request); refused != nil {
+		return asked, refused
+	}
+	asked.Idempotency, refused = readIdempotency(x.r, body)
+	return asked, refused
+}
+
+// job shows a job.
+func (h *handler) job(under media.Kind) func(*exchange) {
+	return func(x *exchange) {
+		j, err := h.Gateway.Job(x.r.Context(), x.call(), x.rest, under)
+		if err != nil {
+			h.refuse(x, err)
+			return
+		}
+		x.setHead(gateway.Head{PolicyVersion: h.PolicyVersion, Provider: j.Provider})
+		x.answer(http.StatusOK, h.view(under, *j))
+	}
+}
+
+// jobList is a list of jobs in OpenAI's shape.
+type jobList struct {
+	Object  string  `json:"object"` // "list"
+	Data    []any   `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// jobs lists jobs, newest first.
+func (h *handler) jobs(under media.Kind) func(*exchange) {
+	return func(x *exchange) {
+		list, more, err := h.Gateway.ListJobs(x.r.Context(), x.call(), func() (gateway.Wanted, *fault.Error) { return readWanted(under, x.r.URL.RawQuery) })
+		if err != nil {
+			h.refuse(x, err)
+			return
+		}
+		out := jobList{Object: "list", Data: []any{}, HasMore: more}
+		for _, j := range list {
+			out.Data = append(out.Data, h.view(under, j))
+		}
+		if n := len(list); n > 0 {
+			out.FirstID, out.LastID = &list[0].ID, &list[n-1].ID
+		}
+		x.answer(http.StatusOK, out)
+	}
+}
+
+const defaultJobs = 20
+
+// readWanted reads the query of a list. A parameter that is not known is refused: a client that pages by one would read the
+// first page for ever.
+func readWanted(under media.Kind, query string) (gateway.Wanted, *fault.Error) {
+	w := gateway.Wanted{Kind: under, Limit: defaultJobs}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return w, fault.Invalid("query", "the query of the address could not be read")
+	}
+	for name, all := range values {
+		v := all[len(all)-1]
+		switch {
+		case name == "status":
+			if w.State = media.State(v); !slices.Contains(media.States(), w.State) {
+				return w, fault.Invalid(name, "status: is not one of "+words(media.States()))
+			}
+		case name == "kind" && under == "":
+			if w.Kind = media.Kind(v); w.Kind != media.Video && w.Kind != media.Music {
+				return w, fault.Invalid(name, "kind: is not one of video, music")
+			}
+		case name == "limit":
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 1 || n > gateway.MaxJobs {
+				return w, fault.Invalid(name, "limit: must be from 1 to "+strconv.Itoa(gateway.MaxJobs))
+			}
+			w.Limit = n
+		case name == "order" && v == "desc":
+		default:
+			return w, fault.Invalid(clipped(name), strconv.Quote(clipped(name))+" is nothing that a list is asked for: it takes status, kind and limit, newest first, and has one page")
+		}
+	}
+	return w, nil
+}
+
+func clipped(name string) string { return name[:min(len(name), 64)] }
+
+func words[T ~string](list []T) string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = string(w)
+	}
+	return strings.Join(out, ", ")
+}
+
+// cancel ends a job: 200 when it has ended, 202 when its provider was asked to end it.
+func (h *handler) cancel(x *exchange) {
+	j, confirmed, err := h.Gateway.CancelJob(x.r.Context(), x.call(), x.rest)
+	if err != nil {
+		h.refuse(x, err)
+		return
+	}
+	status := http.StatusAccepted
+	if confirmed {
+		status = http.StatusOK
+	}
+	x.answer(status, j.View())
+}
+
+// contentObject is where the work of a job is.
+type contentObject struct {
+	URL         string `json:"url"`
+	ExpiresAt   int64  `json:"expires_at"`
+	ContentType string `json:"content_type"`
+	Size        int64  `json:"size"`
+	SHA256      string `json:"sha256"`
+}
+
+// content leads to what a job has made: by a link that is new each time, or with stream=1 through the gateway.
+func (h *handler) content(under media.Kind) func(*exchange) {
+	return func(x *exchange) {
+		streamed, refused := readContentQuery(x.r.URL.RawQuery)
+		if refused != nil {
+			h.refuse(x, refused)
+			return
+		}
+		x.w.Header().Set("Cache-Control", "no-store")
+		if streamed {
+			h.stream(x, under)
+			return
+		}
+		c, err := h.Gateway.Content(x.r.Context(), x.call(), x.rest, under)
+		if err != nil {
+			h.refuse(x, err)
+			return
+		}
+		r := c.Job.Result
+		x.w.Header().Set("Location", c.URL)
+		x.answer(http.StatusFound, contentObject{URL: c.URL, ExpiresAt: c.Expires.Unix(), ContentType: r.ContentType, Size: r.Size, SHA256: r.SHA256})
+	}
+}
+
+// readContentQuery reads how a work is wanted. OpenAI's SDKs ask for a variant of a video; the video itself is all that is kept.
+func readContentQuery(query string) (streamed bool, refused *fault.Error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return false, fault.Invalid("query", "the query of the address could not be read")
+	}
+	if v := values.Get("variant"); v != "" && v != "video" {
+		return false, fault.Invalid("variant", `variant: only the "video" itself is kept`)
+	}
+	switch v := values.Get("stream"); v {
+	case "", "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	default:
+		return false, fault.Invalid("stream", "stream: must be 1, or left out")
+	}
+}
+
+// stream sends the work itself. One that breaks off is aborted, so that nobody takes it for whole.
+func (h *handler) stream(x *exchange, under media.Kind) {
+	j, body, err := h.Gateway.Work(x.r.Context(), x.call(), x.rest, under)
+	if err != nil {
+		h.refuse(x, err)
+		return
+	}
+	defer body.Close()
+	x.committed = true
+	header := x.w.Header()
+	header.Set("Content-Type", j.Result.ContentType)
+	header.Set("Content-Length", strconv.FormatInt(j.Result.Size, 10))
+	header.Set("Content-Disposition", `attachment; filename="`+gateway.FileName(j)+`"`)
+	x.begin(http.StatusOK)
+	n, failed := io.CopyBuffer(struct{ io.Writer }{x.w}, io.LimitReader(body, j.Result.Size), make([]byte, 256<<10))
+	if failed != nil || n != j.Result.Size {
+		panic(http.ErrAbortHandler)
+	}
+}

@@ -1,0 +1,647 @@
+package edge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/fault"
+	"spillway/internal/media"
+	"spillway/internal/provider"
+)
+
+// TestAnOrderIsAJob: submitted once, and answered with what has become of it.
+func TestAnOrderIsAJob(t *testing.T) {
+	w := newWorkshop(t)
+	got := w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", "k1", "X-Request-Id", "app-1", "X-LLM-Tags", "app=web")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	id := got.get("id").Str
+	assert.Equal(t, "video", got.get("object").Str)
+	assert.Equal(t, "in_progress", got.get("status").Str)
+	assert.Equal(t, "veo", got.get("model").Str)
+	assert.Equal(t, jobPrompt, got.get("prompt").Str)
+	assert.Equal(t, "8", got.get("seconds").Str)
+	for name, value := range map[string]string{"X-Request-Id": "app-1", "X-Llm-Provider": "google", "X-Llm-Policy-Version": fault.Default().Version,
+		"Location": "/v1/jobs/" + id, "Retry-After": "5", "Content-Type": "application/json", "Idempotent-Replayed": ""} {
+		assert.Equal(t, value, got.header.Get(name), name)
+	}
+	assert.Equal(t, map[string]int{id: 1}, w.studio.submits)
+	assert.Equal(t, []string{"first"}, w.studio.asked)
+
+	job := w.send(t, http.MethodGet, "/v1/jobs/"+id, "")
+	assert.Equal(t, http.StatusOK, job.status)
+	assert.Equal(t, "media.job", job.get("object").Str)
+	assert.Equal(t, "running", job.get("status").Str)
+	video := w.send(t, http.MethodGet, "/v1/videos/"+id, "")
+	assert.JSONEq(t, got.body, video.body)
+
+	record := w.record(t)
+	assert.Equal(t, id, record["job"])
+	assert.Equal(t, "video", record["kind"])
+	assert.Equal(t, "answered", record["outcome"])
+	assert.Equal(t, "google", record["provider"])
+	assert.Equal(t, map[string]any{"app": "web"}, record["tags"])
+	assert.InDelta(t, 202, record["status"], 0)
+}
+
+// TestWhoAnswersWithTheWorkIsAskedLater: the job waits for the queue.
+func TestWhoAnswersWithTheWorkIsAskedLater(t *testing.T) {
+	w := newWorkshop(t)
+	got := w.send(t, http.MethodPost, "/v1/music", `{"model":"music","prompt":"a shanty"}`, "Idempotency-Key", "k1")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	assert.Equal(t, "media.job", got.get("object").Str)
+	assert.Equal(t, "music", got.get("kind").Str)
+	assert.Equal(t, "queued", got.get("status").Str)
+	assert.Empty(t, got.header.Get("X-LLM-Provider"))
+	assert.Zero(t, w.studio.total())
+	assert.Len(t, w.queue.sent, 1)
+	assert.Equal(t, http.StatusNotFound, w.send(t, http.MethodGet, "/v1/videos/"+got.get("id").Str, "").status, "a song is no video")
+}
+
+func TestOrdersThatAreRefused(t *testing.T) {
+	const prompted = `,"prompt":"` + jobPrompt + `"}`
+	for name, tt := range map[string]struct {
+		path, body string
+		header     []string
+		status     int
+		code       fault.Code
+		param      string
+	}{
+		"no key":                                {"", anOrder, []string{"Authorization", ""}, 401, fault.InvalidAPIKey, ""},
+		"another key":                           {"", anOrder, []string{"Authorization", "Bearer nobody"}, 401, fault.InvalidAPIKey, ""},
+		"no Idempotency-Key":                    {"", anOrder, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
+		"no Idempotency-Key for a song":         {"/v1/music", `{"model":"music"` + prompted, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
+		"an empty one":                          {"", anOrder, []string{"Idempotency-Key", ""}, 400, fault.ValidationFailed, "Idempotency-Key"},
+		"one of 256 characters":                 {"", anOrder, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, fault.ValidationFailed, "Idempotency-Key"},
+		"no JSON":                               {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
+		"a name twice":                          {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
+		"no prompt":                             {"", `{"model":"veo"}`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "prompt"},
+		"a member that nobody knows":            {"", `{"model":"veo","fps":24` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fps"},
+		"several models":                        {"", `{"model":"veo","models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "models"},
+		"models to fall back on":                {"", `{"model":"veo","fallback_models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fallback_models"},
+		"a member of the other kind":            {"/v1/music", `{"model":"music","size":"1x1"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "size"},
+		"a model that nobody knows":             {"", `{"model":"sora"` + prompted, []string{"Idempotency-Key", "k"}, 404, fault.ModelNotFound, "model"},
+		"a model that this key may not call":    {"/v1/music", `{"model":"music"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + limitedKey}, 403, fault.ModelNotAllowed, "model"},
+		"a model that chats":                    {"", `{"model":"gpt"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
+		"a song of a model that makes videos":   {"/v1/music", `{"model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
+		"a model that nobody has a key for":     {"", `{"model":"unkeyed"` + prompted, []string{"Idempotency-Key", "k"}, 503, fault.NoProviderAvailable, ""},
+		"tags that are none":                    {"", anOrder, []string{"Idempotency-Key", "k", "X-LLM-Tags", "a"}, 400, fault.ValidationFailed, "X-LLM-Tags"},
+		"an encoded body":                       {"", anOrder, []string{"Idempotency-Key", "k", "Content-Encoding", "gzip"}, 400, fault.ValidationFailed, "Content-Encoding"},
+		"a callback in plain":                   {"", `{"model":"veo","callback_url":"http://hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback inside":                     {"", `{"model":"veo","callback_url":"https://10.0.0.7/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to the metadata":            {"", `{"model":"veo","callback_url":"https://169.254.169.254/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to this machine":            {"", `{"model":"veo","callback_url":"https://localhost/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to an address in decimal":   {"", `{"model":"veo","callback_url":"https://2130706433/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback with a password":            {"", `{"model":"veo","callback_url":"https://u:p@hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback that is a word":             {"", `{"model":"veo","callback_url":"here"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback of 2049 bytes":              {"", `{"model":"veo","callback_url":"https://hooks.example.com/` + strings.Repeat("x", 2049-26) + `"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback without a secret for it":    {"", `{"model":"veo","callback_url":"` + callback + `"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + otherKey}, 400, fault.ValidationFailed, "callback_url"},
+		"a picture that no item of a table has": {"", `{"model":"veo","input_reference":"data:image/png;base64,` + strings.Repeat("A", 300_000) + `"` + prompted, []string{"Idempotency-Key", "k"}, 413, fault.RequestTooLarge, "input_reference"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkshop(t)
+			if tt.path == "" {
+				tt.path = "/v1/videos"
+			}
+			got := w.send(t, http.MethodPost, tt.path, tt.body, tt.header...)
+			assert.Equal(t, tt.status, got.status, got.body)
+			assert.Equal(t, string(tt.code), got.get("error.code").Str, got.body)
+			assert.Equal(t, tt.param, got.get("error.param").Str)
+			assert.Equal(t, tt.status == 503, got.get("error.retryable").Bool())
+			assert.Less(t, len(got.body), 2048)
+			assert.Zero(t, w.studio.total())
+			list, err := w.store.Memory.List(t.Context(), "org", "", 10)
+			require.NoError(t, err)
+			assert.Empty(t, list, "there is no job")
+			assert.Equal(t, string(tt.code), w.record(t)["outcome"])
+		})
+	}
+}
+
+// TestAChannelIsPreferred, and a route is called.
+func TestAChannelIsPreferred(t *testing.T) {
+	w := newWorkshop(t)
+	got := w.send(t, http.MethodPost, "/v1/videos", `{"model":"clip","prompt":"p","prefer":"second"}`, "Idempotency-Key", "k1")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	assert.Equal(t, "fal", got.header.Get("X-LLM-Provider"))
+	assert.Equal(t, []string{"second"}, w.studio.asked)
+}
+
+// TestWhatBecomesOfASubmit: whatever it is, the job is there, and the answer is the job.
+func TestWhatBecomesOfASubmit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answers []error
+		status  string // of a video
+		state   media.State
+		code    string
+		asked   []string
+	}{
+		"accepted":                          {[]error{nil}, "in_progress", media.Running, "", []string{"first"}},
+		"refused, and accepted by the next": {[]error{refusal(429, fault.RateLimited), nil}, "in_progress", media.Running, "", []string{"first", "second"}},
+		"refused by all":                    {[]error{refusal(429, fault.RateLimited), refusal(403, fault.Auth)}, "failed", media.Failed, "provider_error", []string{"first", "second"}},
+		"the content is refused: nobody else is asked": {[]error{refusal(400, fault.ContentPolicy)}, "failed", media.Failed, "content_filter", []string{"first"}},
+		"F27: cut off after it was sent":               {[]error{brokenOff()}, "in_progress", media.Uncertain, "", []string{"first"}},
+		"a server error after it was sent":             {[]error{refusal(500, fault.ServerError)}, "in_progress", media.Uncertain, "", []string{"first"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkshop(t)
+			n := 0
+			w.studio.answer = func(context.Context, provider.Task) (provider.Submission, error) {
+				n++
+				return provider.Submission{Upstream: operationID}, tt.answers[n-1]
+			}
+			first := w.order(t, "k1")
+			for range 3 {
+				again := w.order(t, "k1")
+				assert.Equal(t, first.body, again.body)
+				assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+			}
+			assert.Equal(t, http.StatusAccepted, first.status, first.body)
+			assert.Equal(t, tt.status, first.get("status").Str)
+			assert.Equal(t, tt.code, first.get("error.code").Str)
+			assert.Equal(t, tt.asked, w.studio.asked)
+			job := w.send(t, http.MethodGet, "/v1/jobs/"+first.get("id").Str, "")
+			assert.Equal(t, string(tt.state), job.get("status").Str)
+			assert.Equal(t, tt.state.Terminal(), first.header.Get("Retry-After") == "", "one that is over will not change")
+		})
+	}
+}
+
+// TestTheSameKey: the same order is the same job, whatever has become of it, and another one is refused.
+func TestTheSameKey(t *testing.T) {
+	same := func(w *workshop, t *testing.T, j answered, status string) {
+		again := w.order(t, "k1")
+		assert.Equal(t, http.StatusAccepted, again.status, again.body)
+		assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+		assert.Equal(t, j.get("id").Str, again.get("id").Str)
+		assert.Equal(t, status, again.get("status").Str)
+		assert.Equal(t, 1, w.studio.total())
+		record := w.record(t)
+		assert.Equal(t, "replayed", record["outcome"])
+		assert.Equal(t, "replayed", record["idempotency"])
+		assert.Equal(t, j.get("id").Str, record["job"])
+	}
+	t.Run("while it is running, when it is done and after", func(t *testing.T) {
+		w := newWorkshop(t)
+		j := w.order(t, "k1")
+		same(w, t, j, "in_progress")
+		w.finish(t, j.get("id").Str, mp4)
+		same(w, t, j, "completed")
+	})
+	for state, events := range map[media.State][]media.Event{
+		media.Failed:    {media.Ended{State: media.Failed, Error: media.Error{Code: "content_filter", Message: "refused"}}},
+		media.Cancelled: {media.Ended{State: media.Cancelled}},
+		media.Expired:   {media.Ended{State: media.Expired}},
+	} {
+		t.Run("when it is "+string(state), func(t *testing.T) {
+			w := newWorkshop(t)
+			j := w.order(t, "k1")
+			w.put(t, j.get("id").Str, events...)
+			same(w, t, j, "failed")
+		})
+	}
+	t.Run("while it is queued", func(t *testing.T) {
+		w := newWorkshop(t)
+		ask := func() answered {
+			return w.send(t, http.MethodPost, "/v1/music", `{"model":"music","prompt":"p"}`, "Idempotency-Key", "k1")
+		}
+		first, again := ask(), ask()
+		assert.Equal(t, first.body, again.body)
+		assert.Equal(t, "queued", again.get("status").Str)
+		assert.Len(t, w.queue.sent, 1)
+	})
+	t.Run("while it is submitted", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.studio.answer = func(context.Context, provider.Task) (provider.Submission, error) {
+			again := w.order(t, "k1")
+			assert.Equal(t, http.StatusAccepted, again.status)
+			assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+			assert.Equal(t, "submitting", w.send(t, http.MethodGet, "/v1/jobs/"+again.get("id").Str, "").get("status").Str)
+			return provider.Submission{Upstream: operationID}, nil
+		}
+		assert.Equal(t, http.StatusAccepted, w.order(t, "k1").status)
+		assert.Equal(t, 1, w.studio.total())
+	})
+	t.Run("when its model is not in the configuration any more", func(t *testing.T) {
+		w := newWorkshop(t)
+		j := w.order(t, "k1")
+		w.gateway.Catalog.Organizations["org"].Models = nil
+		same(w, t, j, "in_progress")
+		assert.Equal(t, http.StatusForbidden, w.order(t, "k2").status, "a new one cannot be made")
+	})
+	for name, other := range map[string]struct{ path, body string }{
+		"B36 a: another body":            {"/v1/videos", strings.Replace(anOrder, `"8"`, `"4"`, 1)},
+		"B36 d: the same body for music": {"/v1/music", `{"model":"veo","prompt":"` + jobPrompt + `"}`},
+		"another body, of no model":      {"/v1/videos", `{"model":"sora","prompt":"p"}`},
+	} {
+		for _, over := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", the first is over: ", over), func(t *testing.T) {
+				w := newWorkshop(t)
+				j := w.order(t, "k1")
+				if over {
+					w.finish(t, j.get("id").Str, mp4)
+				}
+				got := w.send(t, http.MethodPost, other.path, other.body, "Idempotency-Key", "k1")
+				assert.Equal(t, http.StatusConflict, got.status, got.body)
+				assert.Equal(t, "idempotency_conflict", got.get("error.code").Str)
+				assert.False(t, got.get("error.retryable").Bool())
+				assert.Equal(t, "false", got.header.Get("X-Should-Retry"))
+				assert.Empty(t, got.header.Get("Retry-After"))
+				assert.Equal(t, 1, w.studio.total())
+			})
+		}
+	}
+	t.Run("B36 c: the same order in another order", func(t *testing.T) {
+		w := newWorkshop(t)
+		j := w.order(t, "k1")
+		again := w.send(t, http.MethodPost, "/v1/videos", `{"size": "1280x720", "seconds":"8", "prompt":"`+jobPrompt+`", "model":"veo"}`, "Idempotency-Key", "k1")
+		assert.Equal(t, j.body, again.body)
+		assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+		assert.Equal(t, 1, w.studio.total())
+	})
+	t.Run("B36 f: of another organization", func(t *testing.T) {
+		w := newWorkshop(t)
+		j := w.order(t, "k1")
+		other := w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", "k1", "Authorization", "Bearer "+otherKey)
+		assert.Equal(t, http.StatusAccepted, other.status)
+		assert.Empty(t, other.header.Get("Idempotent-Replayed"))
+		assert.NotEqual(t, j.get("id").Str, other.get("id").Str)
+		assert.Equal(t, 2, w.studio.total())
+	})
+}
+
+// TestAClientThatLeavesWhileItsJobIsSubmitted is F27: its connection breaks after the provider has accepted the job, and what the
+// provider has said is kept all the same.
+func TestAClientThatLeavesWhileItsJobIsSubmitted(t *testing.T) {
+	w := newWorkshop(t)
+	ctx, leave := context.WithCancel(t.Context())
+	w.studio.answer = func(ctx context.Context, _ provider.Task) (provider.Submission, error) {
+		leave()
+		return provider.Submission{Upstream: operationID}, ctx.Err()
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/videos", strings.NewReader(anOrder))
+	r.Header.Set("Authorization", "Bearer "+liveKey)
+	r.Header.Set("Idempotency-Key", "k1")
+	w.handler.ServeHTTP(brokenPipe{httptest.NewRecorder()}, r)
+
+	again := w.order(t, "k1")
+	assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+	assert.Equal(t, "in_progress", again.get("status").Str)
+	j := w.put(t, again.get("id").Str)
+	assert.Equal(t, media.Running, j.State)
+	assert.Equal(t, operationID, j.Upstream)
+	assert.Equal(t, 1, w.studio.total())
+}
+
+// brokenPipe is a client that cannot be written to.
+type brokenPipe struct{ *httptest.ResponseRecorder }
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestManyRepetitionsAtOnce: one job, one submit, and one answer that is the first.
+func TestManyRepetitionsAtOnce(t *testing.T) {
+	w := newWorkshop(t)
+	var all sync.WaitGroup
+	got := make([]answered, 200)
+	for i := range got {
+		all.Go(func() { got[i] = w.order(t, "k1") })
+	}
+	all.Wait()
+	first := 0
+	for _, a := range got {
+		assert.Equal(t, http.StatusAccepted, a.status, a.body)
+		assert.Equal(t, got[0].get("id").Str, a.get("id").Str)
+		if a.header.Get("Idempotent-Replayed") == "" {
+			first++
+		}
+	}
+	assert.Equal(t, 1, first)
+	assert.Equal(t, map[string]int{got[0].get("id").Str: 1}, w.studio.submits)
+}
+
+var errDown = errors.New("the table is down")
+
+// TestWhileTheStoreIsDown: nothing is submitted that is not written down, and nothing twice.
+func TestWhileTheStoreIsDown(t *testing.T) {
+	when := func(failing ...string) func(string) error {
+		return func(call string) error {
+			for _, f := range failing {
+				if f == call {
+					return errDown
+				}
+			}
+			return nil
+		}
+	}
+	t.Run("all of it", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.store.before = when("create", "get", "replace", "list")
+		got := w.order(t, "k1")
+		assert.Equal(t, http.StatusServiceUnavailable, got.status)
+		assert.Equal(t, "store_unavailable", got.get("error.code").Str)
+		assert.True(t, got.get("error.retryable").Bool())
+		assert.Equal(t, "2", got.header.Get("Retry-After"))
+		assert.Contains(t, got.get("error.message").Str, "the job is submitted once at most")
+		assert.NotContains(t, got.body, "table")
+		assert.Zero(t, w.studio.total())
+		for _, path := range []string{"/v1/jobs/x", "/v1/jobs", "/v1/videos/x", "/v1/videos", "/v1/jobs/x/content"} {
+			assert.Equal(t, "store_unavailable", w.send(t, http.MethodGet, path, "").get("error.code").Str, path)
+		}
+		assert.Equal(t, "store_unavailable", w.send(t, http.MethodPost, "/v1/jobs/x/cancel", "").get("error.code").Str)
+		w.store.before = nil
+		assert.Equal(t, http.StatusAccepted, w.order(t, "k1").status)
+		assert.Equal(t, 1, w.studio.total())
+	})
+	t.Run("the job is written, and nobody says so", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.store.after, w.store.before = when("create"), when("get")
+		assert.Equal(t, http.StatusServiceUnavailable, w.order(t, "k1").status)
+		w.store.after, w.store.before = nil, nil
+		again := w.order(t, "k1")
+		assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+		assert.Equal(t, "queued", again.get("status").Str, "the sweeper has it submitted")
+		assert.Zero(t, w.studio.total())
+	})
+	t.Run("the job is written, and it can be read", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.store.after = when("create")
+		got := w.order(t, "k1")
+		assert.Equal(t, http.StatusAccepted, got.status)
+		assert.Empty(t, got.header.Get("Idempotent-Replayed"))
+		assert.Equal(t, 1, w.studio.total())
+	})
+	t.Run("the job is there and cannot be claimed: it waits", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.store.before = when("replace")
+		got := w.order(t, "k1")
+		assert.Equal(t, http.StatusAccepted, got.status, got.body)
+		assert.Equal(t, "queued", got.get("status").Str)
+		assert.Zero(t, w.studio.total())
+		assert.Contains(t, w.records.String(), `"msg":"store_lost"`)
+	})
+}
+
+// TestAGatewayWithoutJobs says what it lacks.
+func TestAGatewayWithoutJobs(t *testing.T) {
+	w := newWorkshop(t)
+	w.gateway.Jobs, w.gateway.JobStore, w.gateway.NoJobs = nil, nil, "set SPILLWAY_JOBS_TABLE"
+	for path, method := range map[string]string{"/v1/videos": "POST", "/v1/music": "POST", "/v1/jobs": "GET", "/v1/jobs/x": "GET", "/v1/jobs/x/cancel": "POST", "/v1/jobs/x/content": "GET"} {
+		body := anOrder
+		if path == "/v1/music" {
+			body = `{"model":"music","prompt":"p"}`
+		}
+		got := w.send(t, method, path, body, "Idempotency-Key", "k")
+		assert.Equal(t, http.StatusServiceUnavailable, got.status, path)
+		assert.Equal(t, "store_unavailable", got.get("error.code").Str)
+		assert.Equal(t, "set SPILLWAY_JOBS_TABLE", got.get("error.message").Str)
+	}
+}
+
+func TestCancelling(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cancel  func() (bool, error)
+		events  []media.Event
+		status  int
+		state   media.State
+		code    string
+		retried bool
+	}{
+		"its provider confirms":        {func() (bool, error) { return true, nil }, nil, 200, media.Cancelled, "", false},
+		"its provider is asked":        {func() (bool, error) { return false, nil }, nil, 202, media.Running, "", false},
+		"its provider cannot be asked": {func() (bool, error) { return false, refusal(500, fault.ServerError) }, nil, 409, media.Running, "idempotency_conflict", true},
+		"it has ended":                 {nil, []media.Event{media.Ended{State: media.Failed}}, 409, media.Failed, "validation_failed", false},
+		"it was cancelled before":      {nil, []media.Event{media.Ended{State: media.Cancelled}}, 409, media.Cancelled, "validation_failed", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkshop(t)
+			id := w.order(t, "k1").get("id").Str
+			w.put(t, id, tt.events...)
+			w.studio.cancel = tt.cancel
+			got := w.send(t, http.MethodPost, "/v1/jobs/"+id+"/cancel", "")
+			assert.Equal(t, tt.status, got.status, got.body)
+			assert.Equal(t, tt.retried, got.header.Get("Retry-After") != "")
+			if tt.code == "" {
+				assert.Equal(t, string(tt.state), got.get("status").Str)
+			} else {
+				assert.Equal(t, tt.code, got.get("error.code").Str)
+				assert.Equal(t, tt.retried, got.get("error.retryable").Bool())
+			}
+			assert.Equal(t, tt.state, w.put(t, id).State)
+		})
+	}
+	t.Run("it is not submitted yet", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.send(t, http.MethodPost, "/v1/music", `{"model":"music","prompt":"p"}`, "Idempotency-Key", "k1").get("id").Str
+		got := w.send(t, http.MethodPost, "/v1/jobs/"+id+"/cancel", "")
+		assert.Equal(t, http.StatusOK, got.status)
+		assert.Equal(t, "cancelled", got.get("status").Str)
+	})
+	t.Run("it is being submitted, or nobody knows where it is", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.studio.answer = func(context.Context, provider.Task) (provider.Submission, error) {
+			return provider.Submission{}, brokenOff()
+		}
+		id := w.order(t, "k1").get("id").Str
+		got := w.send(t, http.MethodPost, "/v1/jobs/"+id+"/cancel", "")
+		assert.Equal(t, http.StatusConflict, got.status)
+		assert.Equal(t, "2", got.header.Get("Retry-After"))
+		assert.Contains(t, got.get("error.message").Str, "uncertain")
+	})
+}
+
+func TestLists(t *testing.T) {
+	w := newWorkshop(t)
+	empty := w.send(t, http.MethodGet, "/v1/jobs", "")
+	assert.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`, empty.body)
+	var ids []string
+	for i := range 3 {
+		ids = append([]string{w.order(t, fmt.Sprint("k", i)).get("id").Str}, ids...)
+	}
+	w.finish(t, ids[2], mp4)
+	song := w.send(t, http.MethodPost, "/v1/music", `{"model":"music","prompt":"p"}`, "Idempotency-Key", "s").get("id").Str
+	w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", "k", "Authorization", "Bearer "+otherKey)
+	for query, want := range map[string]struct {
+		ids  []string
+		more bool
+	}{
+		"/v1/jobs":                           {[]string{song, ids[0], ids[1], ids[2]}, false},
+		"/v1/jobs?limit=2":                   {[]string{song, ids[0]}, true},
+		"/v1/jobs?limit=4":                   {[]string{song, ids[0], ids[1], ids[2]}, false},
+		"/v1/jobs?status=succeeded":          {[]string{ids[2]}, false},
+		"/v1/jobs?status=running&limit=1":    {[]string{ids[0]}, true},
+		"/v1/jobs?kind=music":                {[]string{song}, false},
+		"/v1/jobs?kind=video&status=running": {[]string{ids[0], ids[1]}, false},
+		"/v1/jobs?kind=video&limit=1":        {[]string{ids[0]}, true},
+		"/v1/jobs?status=expired":            {nil, false},
+		"/v1/videos":                         {[]string{ids[0], ids[1], ids[2]}, false},
+		"/v1/videos?limit=3&order=desc":      {[]string{ids[0], ids[1], ids[2]}, false},
+	} {
+		got := w.send(t, http.MethodGet, query, "")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		var have []string
+		for _, j := range got.get("data").Array() {
+			have = append(have, j.Get("id").Str)
+		}
+		assert.Equal(t, want.ids, have, query)
+		assert.Equal(t, want.more, got.get("has_more").Bool(), query)
+		if len(want.ids) > 0 {
+			assert.Equal(t, want.ids[len(want.ids)-1], got.get("last_id").Str)
+		}
+	}
+	for query, param := range map[string]string{"status=done": "status", "status=": "status", "kind=chat": "kind", "limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "after=job_1": "after",
+		"order=asc": "order", "%zz": "query"} {
+		got := w.send(t, http.MethodGet, "/v1/jobs?"+query, "")
+		assert.Equal(t, http.StatusBadRequest, got.status, query)
+		assert.Equal(t, param, got.get("error.param").Str)
+	}
+}
+
+func TestContent(t *testing.T) {
+	t.Run("a link of its own each time", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, mp4)
+		links := map[string]bool{}
+		for _, path := range []string{"/v1/jobs/" + id + "/content", "/v1/videos/" + id + "/content", "/v1/videos/" + id + "/content?variant=video"} {
+			got := w.send(t, http.MethodGet, path, "")
+			require.Equal(t, http.StatusFound, got.status, got.body)
+			assert.Equal(t, got.get("url").Str, got.header.Get("Location"))
+			assert.Contains(t, got.get("url").Str, "type=video/mp4&file="+id+".mp4&for=15m0s")
+			assert.Equal(t, "video/mp4", got.get("content_type").Str)
+			assert.EqualValues(t, len(mp4), got.get("size").Int())
+			assert.Equal(t, "abc", got.get("sha256").Str)
+			assert.Positive(t, got.get("expires_at").Int())
+			assert.Equal(t, "no-store", got.header.Get("Cache-Control"))
+			links[got.get("url").Str] = true
+		}
+		assert.Len(t, links, 3)
+		assert.NotContains(t, w.records.String(), signature)
+	})
+	t.Run("the work itself", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, mp4)
+		got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
+		assert.Equal(t, http.StatusOK, got.status)
+		assert.Equal(t, mp4, got.body)
+		assert.Equal(t, "video/mp4", got.header.Get("Content-Type"))
+		assert.Equal(t, fmt.Sprint(len(mp4)), got.header.Get("Content-Length"))
+	})
+	t.Run("the work itself, which breaks off", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, mp4)
+		w.works.cut = true
+		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "") })
+	})
+	t.Run("the work itself, larger than can be streamed", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, strings.Repeat("x", 101))
+		got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
+		assert.Equal(t, http.StatusRequestEntityTooLarge, got.status)
+		assert.Contains(t, got.get("error.message").Str, "link")
+		assert.Equal(t, http.StatusFound, w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content", "").status)
+	})
+	t.Run("the bucket is down", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, mp4)
+		w.works.broken = errDown
+		for _, query := range []string{"", "?stream=1"} {
+			got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content"+query, "")
+			assert.Equal(t, "store_unavailable", got.get("error.code").Str)
+			assert.NotContains(t, got.body, signature)
+			assert.Empty(t, got.header.Get("Location"))
+		}
+	})
+	t.Run("not made yet", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		for _, query := range []string{"", "?stream=1"} {
+			got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content"+query, "")
+			assert.Equal(t, http.StatusNotFound, got.status)
+			assert.Equal(t, "not_found", got.get("error.code").Str)
+			assert.Equal(t, "status", got.get("error.param").Str)
+			assert.Contains(t, got.get("error.message").Str, "running")
+		}
+	})
+	t.Run("never made", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.put(t, id, media.Ended{State: media.Failed, Error: media.Error{Code: "content_filter", Message: "the provider refused the content", Class: "content_policy"}})
+		got := w.send(t, http.MethodGet, "/v1/videos/"+id+"/content", "")
+		assert.Equal(t, http.StatusNotFound, got.status)
+		assert.Equal(t, "the job is failed and has made nothing: content_filter: the provider refused the content", got.get("error.message").Str)
+		assert.Equal(t, "content_policy", got.get("error.class").Str)
+	})
+	t.Run("asked for in a way that nobody knows", func(t *testing.T) {
+		w := newWorkshop(t)
+		for query, param := range map[string]string{"variant=thumbnail": "variant", "stream=yes": "stream", "%zz": "query"} {
+			got := w.send(t, http.MethodGet, "/v1/videos/x/content?"+query, "")
+			assert.Equal(t, http.StatusBadRequest, got.status)
+			assert.Equal(t, param, got.get("error.param").Str)
+		}
+	})
+}
+
+// TestOthersJobsAreNobodys: a job is its organization's alone.
+func TestOthersJobsAreNobodys(t *testing.T) {
+	w := newWorkshop(t)
+	id := w.order(t, "k1").get("id").Str
+	w.finish(t, id, mp4)
+	for path, method := range map[string]string{"/v1/jobs/" + id: "GET", "/v1/videos/" + id: "GET", "/v1/jobs/" + id + "/content": "GET", "/v1/videos/" + id + "/content?stream=1": "GET",
+		"/v1/jobs/" + id + "/cancel": "POST", "/v1/jobs/": "GET", "/v1/jobs/" + id + "/": "GET", "/v1/jobs/" + id + "/other": "GET"} {
+		got := w.send(t, method, path, "", "Authorization", "Bearer "+otherKey)
+		assert.Equal(t, http.StatusNotFound, got.status, path)
+		assert.Equal(t, "not_found", got.get("error.code").Str)
+		assert.NotContains(t, got.body, "lighthouse")
+		if !strings.HasSuffix(path, "/") && !strings.HasSuffix(path, "other") {
+			assert.Equal(t, http.StatusUnauthorized, w.send(t, method, path, "", "Authorization", "Bearer x").status, path)
+		}
+	}
+	for path, allow := range map[string]string{"/v1/jobs/" + id: "GET", "/v1/jobs/" + id + "/content": "GET", "/v1/videos": "GET, POST", "/v1/music": "POST", "/v1/jobs": "GET"} {
+		got := w.send(t, http.MethodDelete, path, "")
+		assert.Equal(t, http.StatusMethodNotAllowed, got.status)
+		assert.Equal(t, allow, got.header.Get("Allow"))
+	}
+}
+
+// TestRecordsOfJobsKeepSecrets: what was asked for, by whom it is told and where it is, is in no record.
+func TestRecordsOfJobsKeepSecrets(t *testing.T) {
+	w := newWorkshop(t)
+	order := strings.Replace(anOrder, `"seconds"`, `"callback_url":"`+callback+`","seconds"`, 1)
+	var ids []string
+	for i, answer := range []error{nil, refusal(400, fault.ContentPolicy), brokenOff()} {
+		w.studio.answer = func(context.Context, provider.Task) (provider.Submission, error) {
+			return provider.Submission{Upstream: operationID}, answer
+		}
+		got := w.send(t, http.MethodPost, "/v1/videos", order, "Idempotency-Key", fmt.Sprint("PLANTED-KEY-", i))
+		require.Equal(t, http.StatusAccepted, got.status, got.body)
+		ids = append(ids, got.get("id").Str)
+		w.send(t, http.MethodPost, "/v1/videos", order, "Idempotency-Key", fmt.Sprint("PLANTED-KEY-", i))
+		w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", fmt.Sprint("PLANTED-KEY-", i))
+	}
+	w.finish(t, ids[0], mp4)
+	for _, id := range ids {
+		w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content", "")
+		w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
+		w.send(t, http.MethodPost, "/v1/jobs/"+id+"/cancel", "")
+	}
+	w.send(t, http.MethodPost, "/v1/videos", `{"model":"`+planted+`","prompt":"`+jobPrompt+`"}`, "Idempotency-Key", "PLANTED-KEY")
+	w.store.before = func(string) error { return errDown }
+	w.send(t, http.MethodPost, "/v1/videos", order, "Idempotency-Key", "PLANTED-KEY-9")
+	records := w.records.String()
+	assert.GreaterOrEqual(t, strings.Count(records, `"msg":"request_finished"`), 11)
+	for _, word := range []string{jobPrompt, "PLANTED", "hooks.example.com", "bucket.test", liveKey, upstreamKey, operationID} {
+		assert.NotContains(t, records, word)
+	}
+}
