@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -61,13 +62,15 @@ func TestWorks(t *testing.T) {
 	})
 }
 
+// embedded is the one emulator of this process: they share what is behind them, and making another is a race with what the
+// first still does in the background.
+var embedded = sync.OnceValue(kumo.NewServer)
+
 // backends runs a test against the embedded emulator always, and against what AWS_ENDPOINT_URL names (`make test-aws`).
 func backends(t *testing.T, test func(t *testing.T, endpoint string)) {
 	t.Helper()
 	t.Run("kumo", func(t *testing.T) {
-		server := kumo.NewServer()
-		t.Cleanup(server.Close)
-		test(t, server.URL)
+		test(t, embedded().URL)
 	})
 	t.Run("endpoint", func(t *testing.T) {
 		endpoint := os.Getenv("AWS_ENDPOINT_URL")

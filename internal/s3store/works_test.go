@@ -17,7 +17,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/sivchari/kumo"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -38,9 +37,7 @@ func (zero) Read(p []byte) (int, error) {
 }
 
 func TestAnUploadThatFailsIsAborted(t *testing.T) {
-	server := kumo.NewServer()
-	t.Cleanup(server.Close)
-	api := client(server.URL)
+	api := client(embedded().URL)
 	bucket := create(t, api)
 	lost := errors.New("connection reset")
 	at := func(what string, nth int) func(string, int) storetest.Fault {

@@ -82,9 +82,21 @@ type works struct {
 
 func (works) name() string { return fmt.Sprintf("media/acme/job_%016x/owner", rand.Uint64()) }
 
-// A reader of bytes that differ from part to part.
+// pattern is what works are made of, over and over: of a length that no part is a multiple of, so that each part differs.
+var pattern = func() []byte {
+	b := make([]byte, 1<<20-3)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // it does not fail
+	return b
+}()
+
+// readerOf reads a work of so many bytes.
 func readerOf(n int64) io.Reader {
-	return io.LimitReader(rand.NewChaCha8([32]byte{1}), n)
+	at := 0
+	return io.LimitReader(readFunc(func(p []byte) (int, error) {
+		n := copy(p, pattern[at:])
+		at = (at + n) % len(pattern)
+		return n, nil
+	}), n)
 }
 
 func bytesOf(n int64) []byte {
