@@ -16,6 +16,8 @@ var (
 	FormatHolds   = formatHolds
 	ParseHolds    = parseHolds
 	Spent         = spent
+	ReadJob       = readJob
+	WriteJob      = writtenJob
 )
 
 func ReadWindow(it map[string]types.AttributeValue, now time.Time) (breaker.Told, []string) {

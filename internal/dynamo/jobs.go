@@ -2,19 +2,14 @@ package dynamo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"spillway/internal/media"
-	"spillway/internal/usage"
 )
 
 // Querier is the part of DynamoDB that reads indexes.
@@ -27,8 +22,9 @@ type Querier interface {
 // "by-status" (status, updated_at), which is for people, and "due" (due, look_at), which holds only the jobs that
 // somebody has yet to look at, since only they have the attribute "due".
 //
-// The table tells each job's story in the console: status, provider, progress, polls, last error and ISO times are
-// attributes of their own, and so is what it cost, where that is known. What only code reads stands in "detail" as JSON.
+// The table tells each job's story in the console: status, provider, progress, polls, last error and ISO times, which are whole
+// milliseconds, are attributes of their own, and so is what it cost, where that is known. What only code reads stands in
+// "detail" as JSON.
 type Jobs struct {
 	API   Querier
 	Table string
@@ -131,86 +127,4 @@ func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) ([
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
 	}
-}
-
-// jobDetail is what only code reads of a job.
-type jobDetail struct {
-	Key         string        `json:"key,omitempty"`
-	Fingerprint string        `json:"fingerprint,omitempty"`
-	Callback    string        `json:"callback,omitempty"`
-	EventID     string        `json:"event_id,omitempty"`
-	Tells       int           `json:"tells,omitempty"`
-	TellAt      time.Time     `json:"tell_at,omitzero"`
-	Untold      bool          `json:"untold,omitempty"`
-	Channel     string        `json:"channel,omitempty"`
-	Credential  string        `json:"credential,omitempty"`
-	Owner       string        `json:"owner,omitempty"`
-	LeaseUntil  time.Time     `json:"lease_until,omitzero"`
-	Upstream    string        `json:"upstream,omitempty"`
-	Seq         uint64        `json:"seq,omitempty"`
-	NextPollAt  time.Time     `json:"next_poll_at,omitzero"`
-	CancelAsked bool          `json:"cancel_asked,omitempty"`
-	CreatedAt   time.Time     `json:"created_at"`
-	UpdatedAt   time.Time     `json:"updated_at"`
-	FinishedAt  time.Time     `json:"finished_at,omitzero"`
-	Deadline    time.Time     `json:"deadline"`
-	Error       *media.Error  `json:"error,omitempty"`
-	Result      *media.Result `json:"result,omitempty"`
-	Cost        media.Cost    `json:"cost,omitzero"`
-	Whole       *media.Kept   `json:"whole,omitempty"`
-}
-
-// writtenJob is a job as an item.
-func writtenJob(j media.Job) (item, error) {
-	detail, err := json.Marshal(jobDetail{Key: j.Key, Fingerprint: j.Fingerprint, Callback: j.Callback, EventID: j.EventID, Tells: j.Tells, TellAt: j.TellAt, Untold: j.Untold, Channel: j.Channel, Credential: j.Credential,
-		Owner: j.Owner, LeaseUntil: j.LeaseUntil, Upstream: j.Upstream, Seq: j.Seq, NextPollAt: j.NextPollAt, CancelAsked: j.CancelAsked, CreatedAt: j.CreatedAt,
-		UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt, Deadline: j.Deadline, Error: j.Error, Result: j.Result, Cost: j.Cost, Whole: j.Whole})
-	if err != nil {
-		return nil, fmt.Errorf("writing the job: %w", err)
-	}
-	it := item{keyName: text(jobID(j.Organization, j.ID)), "job": text(j.ID), "organization": text(j.Organization), "kind": text(string(j.Kind)), "status": text(string(j.State)),
-		"version": number(int64(j.Version)), "model": text(j.Model), "request": binary(j.Request), "created_at": iso(j.CreatedAt), "updated_at": iso(j.UpdatedAt), //nolint:gosec // a count of changes
-		"deadline_at": iso(j.Deadline), "progress": number(int64(j.Progress)), "submits": number(int64(j.Submits)), "refusals": number(int64(j.Refusals)),
-		"poll_failures": number(int64(j.PollFailures)), ttlName: number(j.UpdatedAt.Add(keepJobs).Unix()), "detail": text(string(detail))}
-	for name, value := range map[string]string{"provider": j.Provider, "unknown_status": j.Strange} {
-		if value != "" {
-			it[name] = text(value)
-		}
-	}
-	if j.Error != nil {
-		it["last_error"] = text(j.Error.Code + ": " + j.Error.Message)
-	}
-	if j.Result != nil {
-		it["result"] = text(j.Result.Object)
-	}
-	if j.Cost.Known {
-		it["cost_usd"] = &types.AttributeValueMemberN{Value: usage.Nano(j.Cost.Nano).String()}
-	}
-	if at := j.LookAt(); !at.IsZero() {
-		it["due"], it["look_at"], it["look_at_time"] = text(duePartition), number(at.UnixMilli()), iso(at)
-	}
-	return it, nil
-}
-
-// readJob is an item as a job.
-func readJob(it item) (media.Job, error) {
-	v := view(it)
-	var d jobDetail
-	if err := json.Unmarshal([]byte(v.text("detail")), &d); err != nil {
-		return media.Job{}, fmt.Errorf("reading a job: %w", err)
-	}
-	state := media.State(v.text("status"))
-	if !slices.Contains(media.States(), state) {
-		return media.Job{}, fmt.Errorf("reading a job: its status is %s", strconv.Quote(string(state)))
-	}
-	count := func(name string) int {
-		n, _ := v.number(name)
-		return int(n)
-	}
-	return media.Job{ID: v.text("job"), Organization: v.text("organization"), Kind: media.Kind(v.text("kind")), State: state, Version: uint64(count("version")), //nolint:gosec // a count of changes
-		Model: v.text("model"), Channel: d.Channel, Provider: v.text("provider"), Credential: d.Credential, Request: v.binary("request"), Key: d.Key,
-		Fingerprint: d.Fingerprint, Callback: d.Callback, EventID: d.EventID, Tells: d.Tells, TellAt: d.TellAt, Untold: d.Untold, Owner: d.Owner, LeaseUntil: d.LeaseUntil, Submits: count("submits"),
-		Refusals: count("refusals"), Upstream: d.Upstream, Seq: d.Seq, PollFailures: count("poll_failures"), NextPollAt: d.NextPollAt, Progress: count("progress"),
-		Strange: v.text("unknown_status"), CancelAsked: d.CancelAsked, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, FinishedAt: d.FinishedAt, Deadline: d.Deadline,
-		Error: d.Error, Result: d.Result, Cost: d.Cost, Whole: d.Whole}, nil
 }

@@ -2,6 +2,11 @@ package dynamo_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,4 +48,179 @@ func TestACostIsReadInTheConsole(t *testing.T) {
 			assert.Equal(t, c.want, api.put["cost_usd"])
 		})
 	}
+}
+
+// TestAJobTellsItsStoryInTheConsole: every attribute of three jobs, as a person reads it. What could be as good as a key is in none but
+// the detail.
+func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	claim := media.Claim{Owner: "execution-1", Channel: "google/veo@eu", Provider: "google", Credential: "main"}
+	accepted := media.Accepted{Owner: "execution-1", Upstream: "https://provider.test/op?sig=S1", PollIn: 2 * time.Second}
+	failed := media.Error{Code: "provider_unavailable", Message: "the provider answered with an error: server_error", Class: "server_error"}
+	for name, c := range map[string]struct {
+		events []media.Event
+		want   string
+	}{
+		"one that runs, and could not be asked": {[]media.Event{claim, accepted, media.Pending{Seq: 1, Progress: 40, Strange: "REHEARSING", PollIn: 4 * time.Second},
+			media.PollFailed{Seq: 2, PollIn: 8500 * time.Millisecond, Error: failed}, media.AskedToCancel{}}, `
+			cancel_asked: true
+			channel: google/veo@eu
+			created_at: 2030-01-01T00:00:00.000Z
+			credential: main
+			deadline_at: 2030-01-01T00:30:00.000Z
+			due: open
+			event_id: evt_1
+			expires_at: 1896048005
+			id: acme%2Fx#job_1
+			idempotency_key: k 1
+			job: job_1
+			kind: video
+			last_error: the provider answered with an error: server_error
+			last_error_class: server_error
+			last_error_code: provider_unavailable
+			look_at: 1893456012500
+			model: veo
+			next_poll_at: 2030-01-01T00:00:12.500Z
+			organization: acme/x
+			poll_failures: 1
+			poll_number: 3
+			progress: 40
+			provider: google
+			refusals: 0
+			request: {"prompt":"p"}
+			status: running
+			submits: 1
+			tells: 0
+			unknown_status: REHEARSING
+			updated_at: 2030-01-01T00:00:05.000Z
+			version: 5`},
+		"one that succeeded, and was told": {[]media.Event{claim, accepted, media.Done{Result: media.Result{Object: "media/acme/job_1/x", ContentType: "video/mp4", Size: 5 << 20, SHA256: "ab"},
+			Cost: media.Cost{Known: true, Nano: 3_200_000_000, Basis: "listed"}}, media.Told{N: 0}}, `
+			channel: google/veo@eu
+			cost_usd: 3.2
+			created_at: 2030-01-01T00:00:00.000Z
+			credential: main
+			deadline_at: 2030-01-01T00:30:00.000Z
+			event_id: evt_1
+			expires_at: 1896048004
+			finished_at: 2030-01-01T00:00:03.000Z
+			id: acme%2Fx#job_1
+			idempotency_key: k 1
+			job: job_1
+			kind: video
+			model: veo
+			organization: acme/x
+			poll_failures: 0
+			poll_number: 1
+			progress: 100
+			provider: google
+			refusals: 0
+			request: {"prompt":"p"}
+			result_object: media/acme/job_1/x
+			result_sha256: ab
+			result_size: 5242880
+			result_type: video/mp4
+			status: succeeded
+			submits: 1
+			tells: 1
+			told_at: 2030-01-01T00:00:04.000Z
+			updated_at: 2030-01-01T00:00:04.000Z
+			version: 4`},
+		"one of which nobody knows": {[]media.Event{claim, media.Lost{Owner: "execution-1", Error: media.Error{Code: "provider_unavailable", Message: "broken off"}}}, `
+			channel: google/veo@eu
+			created_at: 2030-01-01T00:00:00.000Z
+			credential: main
+			deadline_at: 2030-01-01T00:30:00.000Z
+			due: open
+			event_id: evt_1
+			expires_at: 1896048002
+			id: acme%2Fx#job_1
+			idempotency_key: k 1
+			job: job_1
+			kind: video
+			last_error: broken off
+			last_error_code: provider_unavailable
+			look_at: 1893456002000
+			model: veo
+			organization: acme/x
+			poll_failures: 0
+			poll_number: 0
+			progress: 0
+			provider: google
+			refusals: 0
+			request: {"prompt":"p"}
+			status: uncertain
+			submits: 1
+			tells: 0
+			updated_at: 2030-01-01T00:00:02.000Z
+			version: 2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &putting{}
+			j := media.New("job_1", "acme/x", media.Video, "veo", []byte(`{"prompt":"p"}`), "evt_1", at)
+			j.Key, j.Fingerprint, j.Callback = "k 1", "F", "https://example.com/hook?token=S2"
+			for i, e := range c.events {
+				var err error
+				j, err = j.Next(e, at.Add(time.Duration(i+1)*time.Second))
+				require.NoError(t, err)
+			}
+			require.NoError(t, (&dynamo.Jobs{API: api, Table: "t"}).Create(t.Context(), j))
+			var got []string
+			for _, name := range slices.Sorted(maps.Keys(api.put)) {
+				var value any
+				switch v := api.put[name].(type) {
+				case *types.AttributeValueMemberS:
+					value = v.Value
+				case *types.AttributeValueMemberN:
+					value = v.Value
+				case *types.AttributeValueMemberB:
+					value = string(v.Value)
+				case *types.AttributeValueMemberBOOL:
+					value = v.Value
+				}
+				if name != "detail" {
+					got = append(got, fmt.Sprint(name, ": ", value))
+				}
+			}
+			assert.Equal(t, strings.ReplaceAll(strings.TrimSpace(c.want), "\t", ""), strings.Join(got, "\n"))
+			for _, secret := range []string{"S1", "S2", "execution-1"} {
+				assert.NotContains(t, strings.Join(got, "\n"), secret)
+			}
+			back, err := dynamo.ReadJob(api.put)
+			require.NoError(t, err)
+			assert.Equal(t, j, back)
+		})
+	}
+}
+
+func FuzzReadJob(f *testing.F) {
+	f.Add("status=running\ndetail={}\nseq=1\nnext_poll_at=2030-01-01T00:00:12.500Z\ncancel_asked=true")
+	f.Add("status=failed\ndetail={\"upstream\":\"x\"}\n#poll_number=-1\n#version=99999999999999999999\nlast_error=x\nresult_object=o\n#result_size=-5")
+	f.Add("status=dancing\ndetail={}")
+	f.Fuzz(func(t *testing.T, lines string) {
+		it := map[string]types.AttributeValue{}
+		for line := range strings.Lines(lines) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			if name, isNumber := strings.CutPrefix(name, "#"); isNumber {
+				it[name] = number(value)
+				continue
+			}
+			it[name] = word(value)
+		}
+		j, err := dynamo.ReadJob(it)
+		if err != nil {
+			return
+		}
+		if !slices.Contains(media.States(), j.State) || j.Progress < 0 || j.Submits < 0 || j.Result != nil && j.Result.Size < 0 {
+			t.Fatalf("%+v", j)
+		}
+		again, err := dynamo.WriteJob(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := dynamo.ReadJob(again)
+		if err != nil || back.State != j.State || back.Seq != j.Seq || !reflect.DeepEqual(back.Error, j.Error) || !reflect.DeepEqual(back.Result, j.Result) {
+			t.Fatalf("%v: %+v became %+v", err, j, back)
+		}
+	})
 }

@@ -99,7 +99,7 @@ func TestDoubleSubmit(t *testing.T) {
 			assert.Equal(t, []string{"m1"}, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m1", Body: body}}))
 			require.Equal(t, 1, w.studio.submits)
 			require.Equal(t, media.Submitting, w.job(t, j.ID).State)
-			w.now = w.now.Add(media.SubmitLease + 1)
+			w.now = w.now.Add(media.SubmitLease + time.Millisecond)
 			for range 3 { // many sweepers
 				_, err := w.engine.Sweep(ctx, 100)
 				require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestDoubleSubmit(t *testing.T) {
 			}
 			assert.Equal(t, c.want, w.job(t, j.ID).State)
 			w.run(t, time.Minute)
-			w.now = start.Add(media.Lifetime + 1)
+			w.now = start.Add(media.Lifetime + time.Millisecond)
 			_, err := w.engine.Sweep(ctx, 100)
 			require.NoError(t, err)
 			want := map[media.State]media.State{media.Running: media.Succeeded, media.Failed: media.Failed, media.Uncertain: media.Expired}[c.want]
@@ -253,6 +253,7 @@ func TestWhatASubmitsAnswerMeans(t *testing.T) {
 			w := newWorld()
 			w.studio.submit, w.studio.poll = c.answers, []polled{pending()}
 			j := w.post(t, order())
+			assert.Equal(t, c.state == media.Uncertain, j.State == media.Uncertain && j.LastError.Message != "", "one of which nobody knows says why")
 			assert.Equal(t, c.state, j.State)
 			assert.Equal(t, c.asked, w.studio.asked)
 			assert.LessOrEqual(t, w.studio.created[j.ID], 1)
@@ -346,6 +347,23 @@ func TestWhatAPollsAnswerMeans(t *testing.T) {
 			assert.NotContains(t, fmt.Sprint(w.trouble, got), "S1")
 		})
 	}
+	t.Run("a job that goes on says what went wrong last", func(t *testing.T) {
+		w := newWorld()
+		w.studio.submit = []submitted{{err: status(429, fault.RateLimited)}, accepted()}
+		w.studio.poll = []polled{{err: status(502, fault.ServerError)}, pending(), succeeded()}
+		j := w.post(t, order())
+		assert.Equal(t, media.Error{Code: "provider_rate_limited", Message: "the provider answered with an error: rate_limited", Class: "rate_limited"}, j.LastError)
+		w.run(t, 3*time.Second)
+		got := w.job(t, j.ID)
+		assert.Equal(t, media.Running, got.State)
+		assert.Equal(t, "provider_unavailable", got.LastError.Code)
+		assert.Nil(t, got.View().Error, "which is no client's affair while it goes on")
+		w.run(t, time.Minute)
+		got = w.job(t, j.ID)
+		assert.Equal(t, media.Succeeded, got.State)
+		assert.Nil(t, got.Error)
+		assert.Nil(t, got.View().Error)
+	})
 	t.Run("F28: twenty failures in a row end it", func(t *testing.T) {
 		w, j := running(t)
 		w.studio.poll = []polled{{err: status(502, fault.ServerError)}}
@@ -411,7 +429,7 @@ func TestMessages(t *testing.T) {
 		w.studio.poll = []polled{{Status: provider.Status{State: media.Running, Hint: 20 * time.Minute}}, succeeded()}
 		w.run(t, 10*time.Second)
 		assert.Empty(t, w.queue)
-		w.now = w.job(t, j.ID).NextPollAt.Add(media.Overdue + 1)
+		w.now = w.job(t, j.ID).NextPollAt.Add(media.Overdue + time.Millisecond)
 		_, err := w.engine.Sweep(ctx, 100)
 		require.NoError(t, err)
 		w.run(t, time.Second)
@@ -634,12 +652,13 @@ func TestCallbacks(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(n int) (int, error)
 		told   int
+		taken  bool
 	}{
-		"200 ends it":                            {func(int) (int, error) { return 200, nil }, 1},
-		"410 ends it":                            {func(int) (int, error) { return 410, nil }, 1},
-		"500 twice is told three times":          {func(n int) (int, error) { return map[bool]int{true: 500, false: 204}[n < 3], nil }, 3},
-		"a redirect is no answer":                {func(int) (int, error) { return 302, nil }, media.MaxTells},
-		"nobody there is told of it eight times": {func(int) (int, error) { return 0, errors.New("no public host") }, media.MaxTells},
+		"200 ends it":                            {func(int) (int, error) { return 200, nil }, 1, true},
+		"410 ends it, untold":                    {func(int) (int, error) { return 410, nil }, 1, false},
+		"500 twice is told three times":          {func(n int) (int, error) { return map[bool]int{true: 500, false: 204}[n < 3], nil }, 3, true},
+		"a redirect is no answer":                {func(int) (int, error) { return 302, nil }, media.MaxTells, false},
+		"nobody there is told of it eight times": {func(int) (int, error) { return 0, errors.New("no public host") }, media.MaxTells, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, j := ended(t)
@@ -647,6 +666,7 @@ func TestCallbacks(t *testing.T) {
 			w.run(t, 2*time.Hour)
 			assert.Len(t, w.told, c.told)
 			assert.True(t, w.job(t, j.ID).TellAt.IsZero())
+			assert.Equal(t, c.taken, !w.job(t, j.ID).ToldAt.IsZero())
 			for _, e := range w.told {
 				assert.Equal(t, w.told[0].body, e.body)
 				assert.Equal(t, w.told[0].header.Get("webhook-id"), e.header.Get("webhook-id"))
@@ -660,7 +680,7 @@ func TestCallbacks(t *testing.T) {
 		w.queue = nil
 		assert.True(t, w.deliver(d))
 		w.queue = nil // the message to tell it
-		w.now = w.now.Add(media.Overdue + 1)
+		w.now = w.now.Add(media.Overdue + time.Millisecond)
 		w.engine.Jobs = &lagging{Store: w.engine.Jobs}
 		for range 2 {
 			did, err := w.engine.Sweep(ctx, 10)

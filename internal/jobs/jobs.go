@@ -147,11 +147,13 @@ func (e *Engine) limits() media.Limits {
 		MaxPollFailures: c.MaxPollFailures, MaxPolls: c.MaxPolls, MaxTells: c.MaxTells}
 }
 
+// now is in whole milliseconds, as stores keep times.
 func (e *Engine) now() time.Time {
+	now := time.Now
 	if e.Now != nil {
-		return e.Now()
+		now = e.Now
 	}
-	return time.Now()
+	return now().UTC().Truncate(time.Millisecond)
 }
 
 func (e *Engine) random() float64 {

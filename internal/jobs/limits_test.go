@@ -92,7 +92,7 @@ func TestTheConfigurationLimitsJobs(t *testing.T) {
 		w := limited(short)
 		j := begun(t, w, succeeded())
 		w.queue = nil
-		w.now = w.job(t, j.ID).NextPollAt.Add(2*time.Second + 1)
+		w.now = w.job(t, j.ID).NextPollAt.Add(2*time.Second + time.Millisecond)
 		did, err := w.engine.Sweep(ctx, 10)
 		require.NoError(t, err)
 		assert.Equal(t, map[media.Task]int{media.Enqueue: 1}, did)
@@ -160,7 +160,7 @@ func TestNobodyStarves(t *testing.T) {
 			w.now = w.now.Add(time.Minute)
 			late := post("late", "veo", accepted())
 			w.queue = nil // its message is lost
-			w.now = w.now.Add(2*time.Second + media.Overdue + 1)
+			w.now = w.now.Add(2*time.Second + media.Overdue + time.Millisecond)
 			for range crowd/limit + 1 {
 				_, err := w.engine.Sweep(ctx, limit)
 				require.NoError(t, err)

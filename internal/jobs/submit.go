@@ -106,7 +106,8 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c ro
 	case taken.Artifact != nil:
 		return e.take(within, j, owner, *taken.Artifact)
 	case taken.Upstream == "":
-		return e.late(e.step(ctx, j, media.Lost{Owner: owner})) // accepted, and cannot be asked for
+		return e.late(e.step(ctx, j, media.Lost{Owner: owner, Error: media.Error{Code: string(fault.ProviderError),
+			Message: "the provider accepted it and gave nothing to ask for it by", Class: string(fault.BadResponse)}}))
 	}
 	in := e.limits().PollIn(0, taken.Hint, e.random())
 	if j, err = e.accept(ctx, j, owner, taken.Upstream, in); err == nil && j.State == media.Running {
@@ -157,12 +158,12 @@ func (e *Engine) take(ctx context.Context, j media.Job, owner string, a provider
 func judge(f *fault.Failure, owner string, last bool) media.Event {
 	switch {
 	case f.Ambiguous || f.Sent && f.Local != "":
-		return media.Lost{Owner: owner}
+		return media.Lost{Owner: owner, Error: errorOf(f)}
 	case f.Class == fault.ContentPolicy || f.Class == fault.GenerationFailed:
 	case refused(f) && !last:
-		return media.Refused{Owner: owner}
+		return media.Refused{Owner: owner, Error: errorOf(f)}
 	case !refused(f) && (!f.Parsed || f.Status < 400 || f.Status >= 500):
-		return media.Lost{Owner: owner} // a 5xx, or an answer that nobody understands
+		return media.Lost{Owner: owner, Error: errorOf(f)} // a 5xx, or an answer that nobody understands
 	}
 	end := media.Ended{State: media.Failed, Owner: owner, Error: errorOf(f)}
 	if refused(f) {

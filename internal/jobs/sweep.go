@@ -71,7 +71,7 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 		}
 		return e.end(ctx, j, expired)
 	case media.Unlease:
-		j, err := e.step(ctx, j, media.Lost{})
+		j, err := e.step(ctx, j, media.Lost{Error: media.Error{Code: string(fault.InternalError), Message: "whoever submitted it did not say what became of it"}})
 		if err != nil {
 			_, err = e.late(j, err)
 			return err

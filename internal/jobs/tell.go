@@ -30,7 +30,7 @@ func (e *Engine) tellJob(ctx context.Context, j media.Job, seq uint64) error {
 		e.trouble(j, "telling its callback", err)
 	}
 	if err == nil && (status/100 == 2 || status == http.StatusGone) {
-		return e.end(ctx, j, media.Told{N: j.Tells})
+		return e.end(ctx, j, media.Told{N: j.Tells, Unwanted: status == http.StatusGone})
 	}
 	now := e.now()
 	event := media.NotTold{N: j.Tells, In: media.TellIn(j.Tells, e.random())}

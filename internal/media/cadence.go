@@ -35,7 +35,7 @@ func TellIn(n int, random float64) time.Duration {
 }
 
 func jittered(d time.Duration, random float64) time.Duration {
-	return time.Duration(float64(d) * (1 - pollJitter + 2*pollJitter*random))
+	return time.Duration(float64(d) * (1 - pollJitter + 2*pollJitter*random)).Truncate(time.Millisecond)
 }
 
 // Task is what the sweeper does for a job.

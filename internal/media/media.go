@@ -83,8 +83,9 @@ type Job struct {
 	Callback, EventID string
 	// Tells counts the tellings so far, and TellAt is when the next one is due; zero: none is. The job itself is the outbox
 	// of its event: a message that is lost is sent again for as long as TellAt stands.
-	Tells  int
-	TellAt time.Time
+	// ToldAt is when the callback took it; zero: it did not.
+	Tells          int
+	TellAt, ToldAt time.Time
 	// Untold says that the callback took none of the tellings, and that no more follows.
 	Untold bool
 
@@ -107,6 +108,9 @@ type Job struct {
 	Strange string
 	// CancelAsked says that the provider was asked to cancel and has not confirmed it.
 	CancelAsked bool
+	// LastError is what went wrong last: why a channel refused it, nobody knows where it is, a poll failed, or why it ended; zero:
+	// nothing did. It is for people, who wonder about a job that goes on.
+	LastError Error
 
 	CreatedAt, UpdatedAt, FinishedAt time.Time
 	Deadline                         time.Time
@@ -183,10 +187,16 @@ type Accepted struct {
 }
 
 // Refused says that the provider surely does not have it, and that another channel may be tried.
-type Refused struct{ Owner string }
+type Refused struct {
+	Owner string
+	Error Error
+}
 
 // Lost says that nobody knows whether the provider has it. Owner is empty where the lease has run out.
-type Lost struct{ Owner string }
+type Lost struct {
+	Owner string
+	Error Error
+}
 
 // Pending says that the provider is at work.
 type Pending struct {
@@ -227,8 +237,12 @@ type AskedToCancel struct{}
 // due from now on, and others that wait for longer are looked at before it.
 type Nudged struct{}
 
-// Told says that the callback has taken the event, or wants none any more. N is the telling's number, Job.Tells before it.
-type Told struct{ N int }
+// Told says that the callback has taken the event, or wants none. N is the telling's number, Job.Tells before it.
+type Told struct {
+	N int
+	// Unwanted says that it does not want it.
+	Unwanted bool
+}
 
 // NotTold says that the callback did not take it.
 type NotTold struct {
@@ -291,6 +305,7 @@ func (e Refused) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	j.Submits--
 	j.Refusals++
 	j.Channel, j.Provider, j.Credential = "", "", ""
+	j.LastError = e.Error
 	return j, err
 }
 
@@ -298,6 +313,7 @@ func (e Lost) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if e.Owner == "" && (j.State != Submitting || now.Before(j.LeaseUntil)) || e.Owner != "" && !j.owned(e.Owner) {
 		return j, ErrNoEdge
 	}
+	j.LastError = e.Error
 	return j.to(Uncertain, now)
 }
 
@@ -328,6 +344,7 @@ func (e PollFailed) apply(j Job, now time.Time, l Limits) (Job, error) {
 		return j, ErrNoEdge
 	}
 	j.PollFailures++
+	j.LastError = e.Error
 	if j.PollFailures >= l.MaxPollFailures || j.worn(l) {
 		return Ended{State: Failed, Error: e.Error}.apply(j, now, l)
 	}
@@ -359,7 +376,7 @@ func (e Ended) apply(j Job, now time.Time, _ Limits) (Job, error) {
 		return j, err
 	}
 	j.Cost = cost
-	if e.Error != (Error{}) {
+	if j.LastError = e.Error; e.Error != (Error{}) {
 		why := e.Error
 		j.Error = &why
 	}
@@ -390,12 +407,15 @@ func (Nudged) apply(j Job, now time.Time, _ Limits) (Job, error) {
 // telling reports whether a telling is the one that the job waits for.
 func (j Job) telling(n int) bool { return !j.TellAt.IsZero() && j.Tells == n }
 
-func (e Told) apply(j Job, _ time.Time, _ Limits) (Job, error) {
+func (e Told) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	if !j.telling(e.N) {
 		return j, ErrNoEdge
 	}
 	j.Tells++
 	j.TellAt = time.Time{}
+	if !e.Unwanted {
+		j.ToldAt = now
+	}
 	return j, nil
 }
 

@@ -12,6 +12,7 @@ var ErrChanged = errors.New("the job has changed meanwhile")
 // Store keeps the jobs. An implementation must be safe for concurrent use, linearizable for each job, and durable when a
 // method returns without an error. It must bound its waiting by the context and must not repeat a write by itself. An
 // error other than ErrChanged leaves open whether the write was applied: the caller reads.
+// Times are kept to the millisecond, in UTC, and LastError as the Error of a job that ended without a result.
 type Store interface {
 	// Create writes a job that is not there; otherwise ErrChanged.
 	Create(ctx context.Context, j Job) error

@@ -70,7 +70,7 @@ func Jobs(t *testing.T, s media.Store) {
 			media.Claim{Owner: "o1", Channel: "google/veo-3", Provider: "google", Credential: "main"},
 			media.Accepted{Owner: "o1", Upstream: "operations/1", PollIn: 2 * time.Second},
 			media.Pending{Seq: 1, Progress: 20, Strange: "REHEARSING", PollIn: 4 * time.Second},
-			media.PollFailed{Seq: 2, PollIn: 8 * time.Second},
+			media.PollFailed{Seq: 2, PollIn: 8 * time.Second, Error: media.Error{Code: "provider_unavailable", Message: "the provider answered with an error", Class: "server_error"}},
 			media.AskedToCancel{},
 			media.Done{Result: media.Result{Object: "media/x.mp4", ContentType: "video/mp4", Size: 60 << 20, SHA256: "ab"},
 				Cost: media.Cost{Known: true, Nano: 3_200_000_001, Basis: "listed", Version: "v1"}},
@@ -79,6 +79,21 @@ func Jobs(t *testing.T, s media.Store) {
 		} {
 			j = next(t, j, e)
 			assert.Equal(t, &j, get(t, j), "%T", e)
+		}
+		refused := job()
+		require.NoError(t, s.Create(ctx, refused))
+		for _, e := range []media.Event{
+			media.Claim{Owner: "o1", Channel: "a", Provider: "a", Credential: "main"},
+			media.Refused{Owner: "o1", Error: media.Error{Code: "provider_rate_limited", Message: "throttled", Class: "rate_limited"}},
+			media.Nudged{},
+			media.Claim{Owner: "o2", Channel: "b", Provider: "b", Credential: "main"},
+			media.Lost{Owner: "o2", Error: media.Error{Code: "provider_unavailable", Message: "broken"}},
+			media.Accepted{Upstream: "operations/2", PollIn: 1500 * time.Millisecond},
+			media.Ended{State: media.Cancelled},
+			media.Told{N: 0, Unwanted: true},
+		} {
+			refused = next(t, refused, e)
+			assert.Equal(t, &refused, get(t, refused), "%T", e)
 		}
 		failed := job()
 		require.NoError(t, s.Create(ctx, failed))
