@@ -183,6 +183,9 @@ func checkReach(g graph, pkg string, at layer, note func(string, ...any)) {
 		forbid("what wire.go hands it", in(adapter, front))
 	case function:
 		forbid("what is never linked into a function", in(offstage))
+		forbid("schemas that an AWS client builds whenever it starts, used or not (the last version without them is pinned in go.mod)", func(p string) bool {
+			return isAWSSDK(p) && strings.HasSuffix(p, "/schemas")
+		})
 	}
 }
 
@@ -337,10 +340,12 @@ func TestCheckerFindsEachBreach(t *testing.T) {
 		"a function imports the AWS SDK":             {one("functions/gateway#wire.go: " + sdk), "spillway/functions/gateway: wire.go imports the AWS SDK"},
 		"the edge imports what functions share":      {one("internal/edge: functions/internal/graph"), "internal/edge imports spillway/functions/internal/graph, against the direction"},
 		"what functions share reaches the simulator": {one("functions/internal/graph: internal/simulate"), "functions/internal/graph imports spillway/internal/simulate, against the direction"},
-		"a function imports the simulator":           {one("functions/gateway#wire.go: internal/simulate"), "functions/gateway imports spillway/internal/simulate, against the direction"},
-		"a function reaches the local runtime":       {one("functions/gateway: internal/edge", "internal/edge: internal/runtimeapi"), "gateway → spillway/internal/edge → spillway/internal/runtimeapi"},
-		"a function reaches the local stack":         {one("functions/gateway: internal/edge", "internal/edge: localstack"), "edge → spillway/localstack"},
-		"the edge imports the simulator":             {one("internal/edge: internal/simulate/suite"), "internal/edge imports spillway/internal/simulate/suite, against the direction"},
+		"a function starts with schemas": {one("functions/gateway: internal/sqsqueue", "internal/sqsqueue: github.com/aws/aws-sdk-go-v2/service/sqs",
+			"github.com/aws/aws-sdk-go-v2/service/sqs: github.com/aws/aws-sdk-go-v2/service/sqs/schemas"), "functions/gateway reaches schemas that an AWS client builds"},
+		"a function imports the simulator":     {one("functions/gateway#wire.go: internal/simulate"), "functions/gateway imports spillway/internal/simulate, against the direction"},
+		"a function reaches the local runtime": {one("functions/gateway: internal/edge", "internal/edge: internal/runtimeapi"), "gateway → spillway/internal/edge → spillway/internal/runtimeapi"},
+		"a function reaches the local stack":   {one("functions/gateway: internal/edge", "internal/edge: localstack"), "edge → spillway/localstack"},
+		"the edge imports the simulator":       {one("internal/edge: internal/simulate/suite"), "internal/edge imports spillway/internal/simulate/suite, against the direction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := violations(c.graph)
