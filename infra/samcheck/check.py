@@ -98,7 +98,7 @@ BUCKET_HAS = {
 # All that a function may do, statement by statement: what its stores call, and where: no action with a wildcard.
 JOBS = (["dynamodb:GetItem", "dynamodb:PutItem"], {"Fn::GetAtt": ["JobsTable", "Arn"]})
 SENDS = ("sqs:SendMessage", [{"Fn::GetAtt": [queue, "Arn"]} for queue in SOURCES])
-KEEPS = (["s3:PutObject", "s3:AbortMultipartUpload"], {"Fn::Sub": "${ResultsBucket.Arn}/media/*"})
+MEDIA = {"Fn::Sub": "${ResultsBucket.Arn}/media/*"}
 
 
 def queries(name):
@@ -114,10 +114,10 @@ STATEMENTS = {
         JOBS,
         queries("by-organization"),
         SENDS,
-        ("s3:GetObject", {"Fn::Sub": "${ResultsBucket.Arn}/media/*"}),
+        (["s3:GetObject", "s3:PutObject"], MEDIA),
     ],
-    "PollerFunction": [JOBS, SENDS, KEEPS],
-    "SweeperFunction": [JOBS, queries("due"), SENDS, KEEPS],
+    "PollerFunction": [JOBS, SENDS, (["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"], MEDIA)],
+    "SweeperFunction": [JOBS, queries("due"), SENDS, (["s3:PutObject", "s3:AbortMultipartUpload"], MEDIA)],
 }
 # What SAM adds to every role: its own log, and to that of a function behind queues what Lambda's pollers do in its name.
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"

@@ -59,6 +59,62 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
+// away is a store that answers nothing for a while after its first write.
+type away struct {
+	media.Store
+	until time.Time // zero: it has not been written yet
+	whole time.Duration
+}
+
+func (a *away) Get(ctx context.Context, organization, id string) (*media.Job, error) {
+	if time.Now().Before(a.until) {
+		return nil, errLost
+	}
+	return a.Store.Get(ctx, organization, id)
+}
+
+func (a *away) Replace(ctx context.Context, j media.Job) error {
+	if time.Now().Before(a.until) {
+		return errLost
+	}
+	if a.until.IsZero() {
+		a.until = time.Now().Add(a.whole)
+	}
+	return a.Store.Replace(ctx, j)
+}
+
+// TestATableThatIsAwayWhileAJobIsAccepted: what the provider calls the job is known nowhere else, and is not let go of for some seconds.
+// After that it is lost, and the job is one of which nobody knows.
+func TestATableThatIsAwayWhileAJobIsAccepted(t *testing.T) {
+	for name, c := range map[string]struct {
+		away time.Duration
+		want media.State
+	}{
+		"for six seconds":    {6 * time.Second, media.Running},
+		"for twelve seconds": {12 * time.Second, media.Uncertain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+				w.engine.Now = nil
+				j, _, err := w.engine.Begin(ctx, order())
+				require.NoError(t, err)
+				w.engine.Jobs = &away{Store: w.engine.Jobs, whole: c.away}
+				begun := time.Now()
+				_, err = w.engine.Start(ctx, j)
+				assert.Equal(t, c.want == media.Running, err == nil)
+				assert.Less(t, time.Since(begun), 10*time.Second, "its lease has so much to spare")
+				time.Sleep(media.SubmitLease)
+				_, err = w.engine.Sweep(ctx, 10)
+				require.NoError(t, err)
+				assert.Equal(t, c.want, w.job(t, j.ID).State)
+				assert.Equal(t, 1, w.studio.submits)
+			})
+		})
+	}
+}
+
 // FuzzMessage hands anything to a batch: it is reported or done, and never panics.
 func FuzzMessage(f *testing.F) {
 	for _, s := range []string{`{"do":"poll","organization":"acme","job":"job_1","seq":1}`, `{"do":"submit","organization":"acme","job":"job_1"}`, `{`, `[]`, `{"seq":-1}`, "\xff", ""} {

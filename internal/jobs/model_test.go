@@ -23,6 +23,7 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 		if rapid.Bool().Draw(t, "the provider can tell") {
 			w.canFind()
 		}
+		w.studio.atOnce = rapid.Bool().Draw(t, "it answers with the work itself")
 		w.studio.submit = rapid.SliceOfN(rapid.SampledFrom([]submitted{accepted(), accepted(), {work: mp4}, {err: lost()}, {err: status(429, fault.RateLimited)},
 			{err: status(503, fault.ServerError)}, {err: status(400, fault.InvalidRequest)}}), 1, 3).Draw(t, "submits")
 		w.studio.poll = append(rapid.SliceOfN(rapid.SampledFrom([]polled{pending(), pending(), {err: status(502, fault.ServerError)},
@@ -59,7 +60,7 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 					}
 					id = j.ID
 					if fresh {
-						_, _ = w.engine.Submit(context.Background(), j)
+						_, _ = w.engine.Start(context.Background(), j)
 					}
 				})
 			case "deliver":

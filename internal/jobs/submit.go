@@ -172,7 +172,10 @@ func judge(f *fault.Failure, owner string, last bool) media.Event {
 	return end
 }
 
-// refused reports whether the provider surely has not taken the job: no byte of it was sent, or the answer says so.
+// refused reports whether the provider surely has not taken the job: no byte of it was sent, or the answer says so. The list of
+// statuses is contract.md §8's, and closed. Google says of a wrong key 400 (API_KEY_INVALID), which surely created nothing
+// either; but the contract names no 400, and as a chat does not fall back from a wrong key by itself, so that it is noticed, the
+// job fails at once, and the record of the call raises the alert.
 func refused(f *fault.Failure) bool {
 	if f.Local != "" {
 		return !f.Sent

@@ -11,11 +11,15 @@ import (
 
 const (
 	// writing bounds one step's calls of the store, also past the end of the work that led to it: what a provider has said must
-	// not be lost for a deadline.
-	writing = 3 * time.Second
-	// maxWrites is how often a step is tried, firstPause the pause before the second time.
+	// not be lost for a deadline. That it has a job, and by what name, is known nowhere else, and is tried to be written
+	// for as long as the lease's spare time allows.
+	writing  = 3 * time.Second
+	clinging = 8 * time.Second
+	// maxWrites is how often a step is tried that others run ahead of. firstPause is the pause after a store's first error, doubled
+	// after each, up to slowPause.
 	maxWrites  = 5
 	firstPause = 50 * time.Millisecond
+	slowPause  = time.Second
 )
 
 // errGone says that a job is not there any more, which only an operator's hand can do.
@@ -25,12 +29,16 @@ var errGone = errors.New("the job is not there")
 // which the event was meant, the event is applied to what it has become. Where the outcome of a write is not known the job is read. The error is media.ErrNoEdge, with the job as it
 // is now, when the event comes too late: it changes nothing.
 func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (media.Job, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	within := writing
+	if _, ok := event.(media.Accepted); ok {
+		within = clinging
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	from := j.State
 	event = e.priced(j, event)
 	now := e.now() // the same each time, so that a write of ours is known again
-	for try, pause := 1, firstPause; ; try, pause = try+1, 2*pause {
+	for try, pause := 1, firstPause; ; try, pause = try+1, min(2*pause, slowPause) {
 		next, err := e.limits().Next(j, event, now)
 		if err != nil {
 			return j, err //nolint:wrapcheck // it names the edge
@@ -52,13 +60,9 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 		default:
 			j = *there
 		}
-		if try == maxWrites {
+		overtaken := errors.Is(err, media.ErrChanged) && unread == nil
+		if overtaken && try >= maxWrites || !overtaken && sleep(ctx, pause) != nil {
 			return j, fmt.Errorf("writing the job: %w", err)
-		}
-		if !errors.Is(err, media.ErrChanged) || unread != nil {
-			if sleep(ctx, pause) != nil {
-				return j, fmt.Errorf("writing the job: %w", err)
-			}
 		}
 	}
 }
