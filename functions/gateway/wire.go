@@ -102,7 +102,7 @@ func makeJobs(g *gateway.Gateway, s settings.Settings) {
 		g.NoJobs = "media jobs need tables and queues, which are not configured here: set " + strings.Join(settings.JobsNames(), ", ") + " and those of the shared state"
 		return
 	}
-	engine := graph.Jobs(s, g.Catalog, g.Policy)
+	engine := graph.Jobs(s, g.Catalog, g.Policy, g.Recorder)
 	g.Jobs, g.JobStore = engine, engine.Jobs
 	g.Works = s3store.NewWorks(s3store.New(graph.AWS(s.State, s.State.S3)), s.State.ResultsBucket)
 	g.Callback = (&fetch.Client{Receiver: fetch.Hosts(s.Simulator)}).MayTell

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +24,8 @@ import (
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/simulate/state"
+	"spillway/internal/telemetry"
+	"spillway/internal/usage"
 )
 
 // song are the first bytes of one.
@@ -41,7 +44,7 @@ func TestABatchWithPoison(t *testing.T) {
 	cloud, err := state.OpenJobs(state.Jobs{Visibility: time.Minute, Receives: 5})
 	require.NoError(t, err)
 	t.Cleanup(cloud.Close)
-	configuration := strings.ReplaceAll(`{"version":"v","providers":[{"name":"one","kind":"elevenlabs","base_url":"URL/v1"}],
+	configuration := strings.ReplaceAll(`{"version":"v","providers":[{"name":"one","kind":"elevenlabs","base_url":"URL/v1","prices":"sim"}],
 		"channels":[{"provider":"one","models":["music_v2"],"credentials":[{"alias":"a","secret":"env:KEY"}]}],"organizations":[{"name":"o","models":["*"]}]}`, "URL", upstream.URL)
 	env := append(cloud.Env(), "KEY=secret")
 
@@ -73,6 +76,13 @@ func TestABatchWithPoison(t *testing.T) {
 	assert.EqualValues(t, len(song), size)
 	assert.Equal(t, "audio/mpeg", kind)
 
+	assert.Equal(t, media.Cost{Known: true, Nano: 500_000_000, Basis: "listed", Version: usage.EmbeddedWorks().Version()}, after.Cost)
+	for _, record := range []string{`"msg":"attempt_finished","job":"` + job.ID + `","operation":"submit"`, `"from":"running","to":"succeeded"`,
+		`"msg":"job_finished","job":"` + job.ID + `"`, `"cost_nano_usd":500000000,"cost_basis":"listed"`, `"msg":"job_trouble","job":"stranger"`} {
+		assert.Equal(t, 1, strings.Count(f.Log(), record), record)
+	}
+	assert.NotContains(t, f.Log(), "shanty")
+
 	assert.Empty(t, failures(t, f, map[string]string{"again": sent[0].Body}, "again"))
 	assert.EqualValues(t, 1, made.Load())
 }
@@ -90,7 +100,7 @@ func engine(t *testing.T, env []string, configuration string) (settings.Settings
 	}
 	s, config, err := graph.Worker(getenv, func(string) ([]byte, error) { return []byte(configuration), nil })
 	require.NoError(t, err)
-	return s, graph.Jobs(s, config, fault.Default())
+	return s, graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, slog.LevelInfo))
 }
 
 // failures hands the function a batch in this order and returns which of it have to come again.

@@ -25,9 +25,7 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 	for _, n := range config.Notices {
 		recorder.Notice(n)
 	}
-	engine := graph.Jobs(s, config, fault.Default())
-	engine.Record = &jobs.Records{To: recorder, Policy: fault.Default()}
-	return batch(engine), nil
+	return batch(graph.Jobs(s, config, fault.Default(), recorder)), nil
 }
 
 func batch(e *jobs.Engine) handler {

@@ -7,7 +7,6 @@ import (
 
 	"spillway/functions/internal/graph"
 	"spillway/internal/fault"
-	"spillway/internal/jobs"
 	"spillway/internal/media"
 	"spillway/internal/telemetry"
 )
@@ -28,8 +27,7 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 	for _, n := range config.Notices {
 		recorder.Notice(n)
 	}
-	engine := graph.Jobs(s, config, fault.Default())
-	engine.Record = &jobs.Records{To: recorder, Policy: fault.Default()}
+	engine := graph.Jobs(s, config, fault.Default(), recorder)
 	return func(ctx context.Context) (map[media.Task]int, error) {
 		start := time.Now()
 		did, err := engine.Sweep(ctx, most)

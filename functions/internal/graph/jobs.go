@@ -15,11 +15,12 @@ import (
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/sqsqueue"
+	"spillway/internal/telemetry"
 	"spillway/internal/usage"
 )
 
-// Jobs builds what runs media jobs. s must have State and State.Jobs. Whoever takes it sets what is told of jobs: Record.
-func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.Engine {
+// Jobs builds what runs media jobs. s must have State and State.Jobs.
+func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy, recorder *telemetry.Recorder) *jobs.Engine {
 	state := s.State
 	send := sqsqueue.New(AWS(state, state.SQS))
 	web := &fetch.Client{Known: fetch.Hosts(baseURLs(c)...), Receiver: fetch.Hosts(s.Simulator)}
@@ -33,6 +34,7 @@ func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy) *jobs.E
 		Objects: s3store.NewWorks(s3store.New(AWS(state, state.S3)), state.ResultsBucket),
 		Library: web,
 		Prices:  usage.EmbeddedWorks(),
+		Record:  &jobs.Records{To: recorder, Policy: policy},
 		Teller:  web,
 		Signing: func(organization string) redact.Secret {
 			if o := c.Organizations[organization]; o != nil {
