@@ -1,4 +1,4 @@
-// Command faults runs the fault suite: the real gateway binary against providers
+// Command faults runs the fault suite: the real function binaries against providers
 // that misbehave on purpose, one line a fault. It exits with 1 when a row failed
 // or fell behind what the table records, and with 2 when it could not run.
 package main
@@ -15,9 +15,10 @@ import (
 
 func main() {
 	var o suite.Options
-	flag.StringVar(&o.Bin, "bin", "", "folder to build the gateway into (default: a temporary one)")
+	flag.StringVar(&o.Bin, "bin", "", "folder to build the functions into (default: a temporary one)")
+	flag.Uint64Var(&o.Seed, "seed", 0, "where the randomness of rows with media jobs begins, as such a row has printed it (default: drawn)")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: faults [-bin folder] [row …]\nRows are named as in the table, or by number: F03")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: faults [-bin folder] [-seed number] [row …]\nRows are named as in the table, or by number: F03")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -142,3 +142,27 @@ func queueName(address string) string {
 	}
 	return path.Base(address)
 }
+
+// Messages counts those in a queue: that wait, are late or hidden.
+func (s *State) Messages(queue string) (n int, err error) {
+	body, err := json.Marshal(map[string]any{"QueueUrl": s.queueURL(queue), "AttributeNames": []string{"All"}})
+	if err != nil {
+		return 0, fmt.Errorf("encoding a call: %w", err)
+	}
+	answer, err := s.ask(http.MethodPost, "/", "AmazonSQS.GetQueueAttributes", body)
+	if err != nil {
+		return 0, fmt.Errorf("reading the attributes of %s: %w", queue, err)
+	}
+	var out struct{ Attributes map[string]string }
+	if err := json.Unmarshal(answer, &out); err != nil {
+		return 0, fmt.Errorf("decoding the attributes of %s: %w", queue, err)
+	}
+	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
+		more, err := strconv.Atoi(out.Attributes[name])
+		if err != nil {
+			return 0, fmt.Errorf("reading %s of %s: %w", name, queue, err)
+		}
+		n += more
+	}
+	return n, nil
+}

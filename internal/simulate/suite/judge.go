@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 type Findings struct{ list []string }
 
 func (f *Findings) addf(format string, args ...any) {
-	f.list = append(f.list, fmt.Sprintf(format, args...))
+	if why := fmt.Sprintf(format, args...); !slices.Contains(f.list, why) {
+		f.list = append(f.list, why)
+	}
 }
 
 func (f *Findings) equal(what string, want, got any) {

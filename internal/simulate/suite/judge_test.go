@@ -647,7 +647,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	want := 0
-	for _, r := range slices.Concat(Rows, Plays) {
+	for _, r := range slices.Concat(Rows, Plays, JobRows) {
 		want += len(r.Recorded)
 	}
 	if all, _ := plan(nil); len(all) != want {

@@ -130,7 +130,7 @@ func (tr *track) askOnce(ctx context.Context, url string, r Row, key string, hea
 func TestOfTwoHundredRacersOneRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	bootstrap, err := build(ctx, t.TempDir())
+	bootstrap, err := build(ctx, t.TempDir(), "gateway")
 	require.NoError(t, err)
 	for name, plain := range map[string]bool{"a stream": false, "a plain answer": true} {
 		r := racing

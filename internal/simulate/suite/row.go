@@ -15,6 +15,8 @@ const (
 	Live Mode = "live"
 	// Complete holds the answer until it is whole.
 	Complete Mode = "complete"
+	// Jobs is the mode of rows whose answers are jobs.
+	Jobs Mode = "jobs"
 )
 
 // Verdict on a row in a mode.
@@ -92,7 +94,12 @@ type Row struct {
 	// Play makes the requests in place of Steps, of a row whose requests are not made one after the other, and judges
 	// them: it returns what it observed and finds what is wrong.
 	Play func(context.Context, *bench, *Findings) []Observation
-	// Lasts is how long a Play takes, at least.
+	// Job makes media jobs on a stage of all three functions, in place of requests, and judges them: it returns what is known of
+	// them and finds what is wrong. Such a row has no candidates.
+	Job func(context.Context, *studio, *Findings) []life
+	// Stage is how that stage differs from one without faults.
+	Stage Stage
+	// Lasts is how long a Play or a Job takes, at least.
 	Lasts time.Duration
 	// Environments is how many there are, each with a request served before the first step and in turn after it; 0 is one.
 	Environments int

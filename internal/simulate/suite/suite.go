@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,8 @@ type Options struct {
 	Bin string
 	// Only, when not empty, are the rows to run: a name, or its number ("F03").
 	Only []string
+	// Seed is where the randomness of rows with media jobs begins; 0 is one that is drawn. It is printed with what depends on it.
+	Seed uint64
 }
 
 // trial is a row in a mode, and what came of it.
@@ -34,9 +37,14 @@ type trial struct {
 	mode     Mode
 	verdict  Verdict
 	why      []string
+	notes    []string
 	observed []Observation
+	jobs     []life // of a row with jobs
 	done     chan struct{}
 }
+
+// binaries are the functions' bootstraps.
+type binaries struct{ gateway, poller, sweeper string }
 
 // Run runs the fault suite and reports it to out, one line a row and mode. ok is
 // false when a row failed; err says that the suite itself could not run.
@@ -55,26 +63,47 @@ func Run(ctx context.Context, o Options, out io.Writer) (ok bool, err error) {
 	if o.Bin == "" {
 		o.Bin = scratch
 	}
-	bootstrap, err := build(ctx, o.Bin)
+	bin, err := buildFor(ctx, trials, o.Bin)
 	if err != nil {
 		return false, err
 	}
-	go start(ctx, trials, bootstrap, scratch)
+	go start(ctx, trials, stage{bin: bin, scratch: scratch, seed: cmp.Or(o.Seed, rand.Uint64())})
 	return report(trials, out), nil
 }
 
-// build makes the gateway's bootstrap as it is deployed, but for this machine.
-func build(ctx context.Context, folder string) (string, error) {
-	bootstrap, err := filepath.Abs(filepath.Join(folder, "bootstrap"))
-	if err != nil {
-		return "", fmt.Errorf("locating the gateway's binary: %w", err)
+// buildFor makes the bootstraps that the trials need.
+func buildFor(ctx context.Context, trials []*trial, folder string) (bin binaries, err error) {
+	functions := map[string]*string{"gateway": &bin.gateway}
+	if slices.ContainsFunc(trials, func(t *trial) bool { return t.row.Job != nil }) {
+		functions["poller"], functions["sweeper"] = &bin.poller, &bin.sweeper
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc", "-o", bootstrap, "spillway/functions/gateway")
+	for name, at := range functions {
+		if *at, err = build(ctx, folder, name); err != nil {
+			return bin, err
+		}
+	}
+	return bin, nil
+}
+
+// build makes a function's bootstrap as it is deployed, but for this machine.
+func build(ctx context.Context, folder, function string) (string, error) {
+	bootstrap, err := filepath.Abs(filepath.Join(folder, function, "bootstrap"))
+	if err != nil {
+		return "", fmt.Errorf("locating the binary of the %s: %w", function, err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc", "-o", bootstrap, "spillway/functions/"+function)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the gateway: %w\n%s", err, output)
+		return "", fmt.Errorf("building the %s: %w\n%s", function, err, output)
 	}
 	return bootstrap, nil
+}
+
+// stage is what all trials of a run stand on.
+type stage struct {
+	bin     binaries
+	scratch string
+	seed    uint64
 }
 
 // plan lists the trials in the order of the table. A name that no row has is an
@@ -82,14 +111,14 @@ func build(ctx context.Context, folder string) (string, error) {
 func plan(only []string) ([]*trial, error) {
 	var out []*trial
 	unknown := slices.Clone(only)
-	for _, row := range slices.Concat(Rows, Plays) {
+	for _, row := range slices.Concat(Rows, Plays, JobRows) {
 		number, _, _ := strings.Cut(row.Name, " ")
 		meant := func(name string) bool { return name == row.Name || name == number }
 		if len(only) > 0 && !slices.ContainsFunc(only, meant) {
 			continue
 		}
 		unknown = slices.DeleteFunc(unknown, meant)
-		for _, mode := range []Mode{Live, Complete} {
+		for _, mode := range []Mode{Live, Complete, Jobs} {
 			if _, ok := row.Recorded[mode]; ok {
 				out = append(out, &trial{row: row, mode: mode, done: make(chan struct{})})
 			}
@@ -102,7 +131,7 @@ func plan(only []string) ([]*trial, error) {
 }
 
 // start runs the trials, the longest first; each closes its done.
-func start(ctx context.Context, trials []*trial, bootstrap, scratch string) {
+func start(ctx context.Context, trials []*trial, s stage) {
 	longestFirst := slices.Clone(trials)
 	slices.SortStableFunc(longestFirst, func(a, b *trial) int {
 		return cmp.Compare(b.row.length(b.mode), a.row.length(a.mode))
@@ -113,17 +142,21 @@ func start(ctx context.Context, trials []*trial, bootstrap, scratch string) {
 		go func() {
 			defer func() { <-places }()
 			defer close(t.done)
-			t.run(ctx, bootstrap, filepath.Join(scratch, itoa(i)))
+			t.run(ctx, s, filepath.Join(s.scratch, itoa(i)))
 		}()
 	}
 }
 
-func (t *trial) run(ctx context.Context, bootstrap, dir string) {
+func (t *trial) run(ctx context.Context, s stage, dir string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.verdict, t.why = Fail, []string{err.Error()}
 		return
 	}
-	b, err := newBench(t.row, t.mode, bootstrap, dir)
+	if t.row.Job != nil {
+		t.runJobs(ctx, s, dir)
+		return
+	}
+	b, err := newBench(t.row, t.mode, s.bin.gateway, dir)
 	if err != nil {
 		t.verdict, t.why = Fail, []string{err.Error()}
 		return
@@ -137,6 +170,28 @@ func (t *trial) run(ctx context.Context, bootstrap, dir string) {
 	if err != nil {
 		t.verdict, t.why = Fail, append(t.why, err.Error())
 	}
+}
+
+// runJobs runs a row of jobs.
+func (t *trial) runJobs(ctx context.Context, on stage, dir string) {
+	began := time.Now()
+	s, err := newStudio(t.row, on.bin, dir, on.seed)
+	if err != nil {
+		t.verdict, t.why = Fail, []string{err.Error()}
+		return
+	}
+	var f Findings
+	t.jobs = t.row.Job(ctx, s, &f)
+	s.checkLog(&f)
+	if err := s.stop(); err != nil {
+		f.addf("%v", err)
+	}
+	if ctx.Err() != nil {
+		f.addf("the suite's time is over: %v", ctx.Err())
+	}
+	t.verdict, t.why = f.verdict()
+	t.notes = s.notes
+	t.observed = []Observation{{Began: began, Elapsed: time.Since(began)}}
 }
 
 // lasted is the time from the first request to the end of the last.
@@ -158,16 +213,25 @@ func report(trials []*trial, out io.Writer) (ok bool) {
 	for _, t := range trials {
 		<-t.done
 		counts[t.verdict]++
-		a, b := t.row.callsOf(t.observed)
-		var classes []string
-		for _, o := range t.observed {
-			classes = append(classes, o.classes()...)
-		}
-		line(t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", lasted(t.observed).Seconds()), strings.Join(slices.Compact(classes), ", "))
-		for _, why := range t.why {
+		a, b, classes := t.account()
+		line(t.row.Name, t.mode, t.verdict, a, b, fmt.Sprintf("%.2f", lasted(t.observed).Seconds()), classes)
+		for _, why := range slices.Concat(t.notes, t.why) {
 			fmt.Fprintf(out, "            %s\n", why)
 		}
 	}
 	fmt.Fprintf(out, "faults: %d rows, %d pass, %d safe, %d failed\n", len(trials), counts[Pass], counts[Safe], counts[Fail])
 	return counts[Fail] == 0
+}
+
+// account is what a trial's line says of calls and classes. Of jobs it is their submits, their polls and how they have ended.
+func (t *trial) account() (a, b, classes string) {
+	if t.row.Job != nil {
+		return accountOf(t.jobs)
+	}
+	a, b = t.row.callsOf(t.observed)
+	var all []string
+	for _, o := range t.observed {
+		all = append(all, o.classes()...)
+	}
+	return a, b, strings.Join(slices.Compact(all), ", ")
 }

@@ -1,0 +1,94 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"spillway/internal/media"
+	"spillway/internal/runtimeapi"
+)
+
+// mostMemory is what a poller may ever have held while it copied a work that is half as large.
+const mostMemory = 128 << 20
+
+// large is a work of 60 MB.
+var large = Row{
+	Name: "60 MB", Fault: "a work of 60 MB is copied and served",
+	Job: sixtyMegabytes, Lasts: 15 * time.Second, Recorded: jobPass,
+}
+
+func sixtyMegabytes(ctx context.Context, s *studio, f *Findings) []life {
+	orders := []order{s.ordered(video+"-big", "big-veo"), s.ordered(videoFal+"-big", "big-fal"), s.ordered(song+"-big", "big-music")}
+	for i := range orders {
+		orders[i].took(s.post(ctx, orders[i]), false, f)
+	}
+	s.settled(ctx, 60*time.Second, f)
+	poller := peak(s.poller, f)
+	all := s.succeeded(ctx, orders, f) // through the link
+	for i, l := range all {
+		if l.end() == media.Succeeded {
+			s.checkStreamed(ctx, orders[i], f)
+		}
+	}
+	gateway := peak(s.gateway, f)
+	if poller >= mostMemory {
+		f.addf("the poller has held %s at a time, want less than %s", megabytes(poller), megabytes(mostMemory))
+	}
+	s.notef("most memory held at a time: poller %s, gateway %s", megabytes(poller), megabytes(gateway))
+	return all
+}
+
+// peak is the most memory that one of a function's processes has ever held, in bytes.
+func peak(front *runtimeapi.Front, f *Findings) (most int64) {
+	all := front.Environments()
+	if len(all) == 0 {
+		f.addf("there is no process whose memory could be looked at")
+	}
+	for _, e := range all {
+		n, err := e.PeakRSS()
+		if err != nil {
+			f.addf("%v", err)
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
+
+// checkStreamed: the gateway passes the work on by itself when it is asked to.
+func (s *studio) checkStreamed(ctx context.Context, o order, f *Findings) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/jobs/"+o.id+"/content?stream=1", nil)
+	if err != nil {
+		f.addf("%s: %v", o.key, err)
+		return
+	}
+	req.Header.Set("Authorization", "Bearer "+clientKey)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		f.addf("%s: streaming its work: %v", o.key, err)
+		return
+	}
+	defer resp.Body.Close()
+	want := s.look(ctx, o.id).job().Result
+	n := counter{from: resp.Body}
+	got := digest(&n)
+	if resp.StatusCode != http.StatusOK || want == nil || got != want.SHA256 {
+		f.addf("%s: the streamed work is not the one that was made: status %d, %d bytes", o.key, resp.StatusCode, n.n)
+	}
+}
+
+// counter counts what is read.
+type counter struct {
+	from io.Reader
+	n    int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err //nolint:wrapcheck // it is read here
+}

@@ -1,0 +1,175 @@
+package suite
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/media"
+	"spillway/internal/runtimeapi"
+	"spillway/internal/simulate/state"
+)
+
+var began = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lived is the life of a job that went through these states, a second each.
+func lived(states ...media.State) life {
+	l := life{name: "job 1", id: "job_1", submits: 1, events: []string{"evt_1"}}
+	for i, s := range states {
+		l.writes = append(l.writes, jobWrite{Version: i, State: s, Event: "evt_1", At: began.Add(time.Duration(i) * time.Second)})
+	}
+	return l
+}
+
+func wholeLife() life {
+	return lived(media.Queued, media.Submitting, media.Running, media.Running, media.Succeeded, media.Succeeded)
+}
+
+func TestAWholeLifeIsFoundToBeInOrder(t *testing.T) {
+	var f Findings
+	l := wholeLife()
+	l.events = append(l.events, "evt_1") // told again
+	l.checkWrites(&f)
+	l.checkSubmits(&f)
+	l.checkEvents(&f)
+	l.checkEnd(nil, &f)
+	assert.Empty(t, f.list)
+}
+
+func TestWhatIsWrongWithALifeIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		life  life
+		check func(life, *Findings)
+		want  string
+	}{
+		"two submits": {func() life { l := wholeLife(); l.submits = 2; return l }(), life.checkSubmits,
+			"job 1: the provider counts 2 submits of a job that has succeeded"},
+		"a result that nobody made": {func() life { l := wholeLife(); l.submits = 0; return l }(), life.checkSubmits,
+			"job 1: the provider counts 0 submits of a job that has succeeded"},
+		"two submits of one that failed": {func() life { l := lived(media.Queued, media.Failed); l.submits = 2; return l }(), life.checkSubmits,
+			"job 1: the provider counts 2 submits of a job that has failed"},
+		"no job": {life{name: "job 1"}, life.checkWrites, "job 1: the store has no job of it"},
+		"two ends": {lived(media.Queued, media.Submitting, media.Running, media.Failed, media.Expired), life.checkWrites,
+			"job 1: it has ended 2 times: queued → submitting → running → failed → expired"},
+		"no end": {lived(media.Queued, media.Submitting, media.Running), life.checkWrites,
+			"job 1: it has ended 0 times: queued → submitting → running"},
+		"an end that was taken back": {lived(media.Queued, media.Submitting, media.Running, media.Succeeded, media.Running), life.checkWrites,
+			"job 1: it went from succeeded to running"},
+		"a step that there is not": {lived(media.Queued, media.Running, media.Succeeded), life.checkWrites,
+			"job 1: it went from queued to running"},
+		"an uncertain job that was submitted again": {lived(media.Queued, media.Submitting, media.Uncertain, media.Submitting, media.Running, media.Succeeded),
+			life.checkWrites, "job 1: it went from uncertain to submitting"},
+		"a version that was written twice": {func() life { l := wholeLife(); l.writes[3].Version = 2; return l }(), life.checkWrites,
+			"job 1: version 2 was written after version 2"},
+		"another beginning": {lived(media.Submitting, media.Running, media.Succeeded), life.checkWrites, "job 1: it began as submitting"},
+		"an event that changes": {func() life { l := wholeLife(); l.writes[4].Event = "evt_2"; return l }(), life.checkWrites,
+			"job 1: its event was evt_1 and is evt_2"},
+		"two event ids": {func() life { l := wholeLife(); l.events = []string{"evt_1", "evt_2"}; return l }(), life.checkEvents,
+			`job 1: its callback was told of the event "evt_2", which is not its own`},
+		"an event without an id": {func() life { l := wholeLife(); l.events = []string{""}; return l }(), life.checkEvents,
+			`job 1: its callback was told of the event "", which is not its own`},
+		"nobody told": {func() life { l := wholeLife(); l.events = nil; return l }(), life.checkEvents, "job 1: its callback was never told"},
+		"a failure without a kill": {lived(media.Queued, media.Submitting, media.Running, media.Failed), killedNever,
+			"job 1: it has ended without a result and without a kill during its submit: queued → submitting → running → failed ()"},
+		"an uncertain job without a kill": {lived(media.Queued, media.Submitting, media.Uncertain, media.Expired), killedNever,
+			"job 1: it has ended without a result and without a kill during its submit: queued → submitting → uncertain → expired ()"},
+		"a kill before the claim": {lived(media.Queued, media.Submitting, media.Uncertain, media.Expired), killedAt(-time.Second),
+			"job 1: it has ended without a result and without a kill during its submit: queued → submitting → uncertain → expired ()"},
+		"a kill of one that was never uncertain": {lived(media.Queued, media.Submitting, media.Running, media.Expired), killedAt(1500 * time.Millisecond),
+			"job 1: it has ended without a result and without a kill during its submit: queued → submitting → running → expired ()"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f Findings
+			c.check(c.life, &f)
+			assert.Contains(t, f.list, c.want)
+		})
+	}
+}
+
+func killedNever(l life, f *Findings) { l.checkEnd(nil, f) }
+
+func killedAt(after time.Duration) func(life, *Findings) {
+	return func(l life, f *Findings) { l.checkEnd([]time.Time{began.Add(after)}, f) }
+}
+
+func TestAKillDuringTheSubmitExcusesAnUncertainJob(t *testing.T) {
+	var f Findings
+	killedAt(1500*time.Millisecond)(lived(media.Queued, media.Submitting, media.Uncertain, media.Expired), &f)
+	assert.Empty(t, f.list)
+}
+
+// event is what an event source hands over.
+func event(ids ...string) []byte {
+	text := `{"Records":[`
+	for i, id := range ids {
+		if i > 0 {
+			text += ","
+		}
+		text += `{"messageId":"` + id + `"}`
+	}
+	return []byte(text + "]}")
+}
+
+func TestAMessageThatWasPutAsideIsFoundUnlessItsProcessesWereKilled(t *testing.T) {
+	killed := errors.New("killed")
+	dead := []runtimeapi.Message{{ID: "m1", Body: `{"do":"poll"}`}}
+	for name, c := range map[string]struct {
+		enter func(*book)
+		want  []string
+	}{
+		"killed each time": {func(b *book) {
+			b.enter(began, event("m1", "m2"), nil, killed)
+			b.enter(began, event("m1"), nil, killed)
+		}, nil},
+		"reported as failed once": {func(b *book) {
+			b.enter(began, event("m1"), nil, killed)
+			b.enter(began, event("m1", "m2"), []byte(`{"batchItemFailures":[{"itemIdentifier":"m1"}]}`), nil)
+		}, []string{`a message of polls was put aside after 2 deliveries, of which 1 were cut short: {"do":"poll"}`}},
+		"another's deaths do not count": {func(b *book) {
+			b.enter(began, event("m2"), nil, killed)
+			b.enter(began, event("m2"), nil, killed)
+		}, []string{`a message of polls was put aside after 0 deliveries, of which 0 were cut short: {"do":"poll"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b book
+			var f Findings
+			c.enter(&b)
+			checkDead("polls", dead, &b, 2, &f)
+			assert.Equal(t, c.want, f.list)
+		})
+	}
+	t.Run("a report is entered", func(t *testing.T) {
+		var b book
+		b.enter(began, event("m1", "m2"), []byte(`{"batchItemFailures":[{"itemIdentifier":"m2"}]}`), nil)
+		assert.Equal(t, []delivery{{at: began}}, b.of("m1"))
+		assert.Equal(t, []delivery{{at: began, failed: true}}, b.of("m2"))
+		messages, deliveries, events := b.counts()
+		assert.Equal(t, [3]int{2, 2, 1}, [3]int{messages, deliveries, events})
+	})
+}
+
+func TestTheAnnalsHoldWhatTheStoreHasTaken(t *testing.T) {
+	put := func(job, version, status string) state.Call {
+		return state.Call{Operation: "PutItem", Table: "jobs", Status: 200, Body: []byte(`{"Item":{"job":{"S":"` + job + `"},"version":{"N":"` + version +
+			`"},"status":{"S":"` + status + `"},"detail":{"S":"{\"event_id\":\"evt_1\"}"}}}`)}
+	}
+	refused, elsewhere, read := put("job_1", "1", "failed"), put("job_1", "1", "failed"), put("job_1", "1", "failed")
+	refused.Status, elsewhere.Table, read.Operation = 400, "health", "GetItem"
+	var a annals
+	for _, c := range []state.Call{put("job_1", "1", "submitting"), put("job_1", "0", "queued"), put("job_2", "0", "queued"), refused, elsewhere, read,
+		{Operation: "PutItem", Table: "jobs", Status: 200, Body: []byte("no JSON")}} {
+		a.note(c, state.Arrived, "jobs")
+		a.note(c, state.Applied, "jobs")
+	}
+	assert.Equal(t, []string{"job_1", "job_2"}, a.ids())
+	all := a.of("job_1")
+	require.Len(t, all, 2)
+	for i := range all {
+		assert.WithinDuration(t, time.Now(), all[i].At, time.Minute)
+		all[i].At = time.Time{}
+	}
+	assert.Equal(t, []jobWrite{{Version: 0, State: media.Queued, Event: "evt_1"}, {Version: 1, State: media.Submitting, Event: "evt_1"}}, all)
+}
