@@ -69,17 +69,17 @@ func (e *Engine) keep(ctx context.Context, j media.Job, a provider.Artifact) (me
 
 // keepInHand copies a work that is there once only.
 func (e *Engine) keepInHand(ctx context.Context, j media.Job, a provider.Artifact) (media.Result, *unkept) {
-	data, err := io.ReadAll(io.LimitReader(a.Body, maxInHand+1))
-	switch {
-	case err != nil || a.Size > 0 && int64(len(data)) < min(a.Size, maxInHand):
+	work, err := hold(a.Body, maxInHand)
+	switch size := work.size(); {
+	case err != nil || a.Size > 0 && size < min(a.Size, maxInHand):
 		return media.Result{}, failedWork(string(fault.ProviderError), "the provider's result was cut short")
-	case len(data) > maxInHand:
+	case size > maxInHand:
 		return media.Result{}, tooLarge()
 	}
 	var result media.Result
 	var why *unkept
 	for range maxPuts {
-		if result, why = e.put(ctx, j, bytes.NewReader(data), int64(len(data))); why == nil || why.final {
+		if result, why = e.put(ctx, j, work.reader(), work.size()); why == nil || why.final {
 			break
 		}
 	}

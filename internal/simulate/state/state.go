@@ -288,9 +288,9 @@ func (s *State) addItem(resp *http.Response, call Call) error {
 func newCall(r *http.Request, body []byte) Call {
 	c := Call{Body: body, At: time.Now()}
 	if _, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
-		var in struct{ TableName, QueueUrl string }
+		var in struct{ TableName, QueueURL string }
 		_ = json.Unmarshal(body, &in) // what is no JSON has no table
-		c.Operation, c.Table = operation, cmp.Or(in.TableName, queueName(in.QueueUrl))
+		c.Operation, c.Table = operation, cmp.Or(in.TableName, queueName(in.QueueURL))
 		return c
 	}
 	c.object = true
