@@ -26,7 +26,8 @@ type stack struct {
 	provider *simulate.Provider
 }
 
-var bootstrap string
+// bootstrap is the gateway's binary, poller the other one's.
+var bootstrap, poller string
 
 const upstreamKey = "upstream-key"
 
@@ -36,13 +37,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	bootstrap = filepath.Join(dir, "bootstrap")
-	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", bootstrap, "./functions/gateway")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the gateway: %v\n%s", err, out)
-		os.Exit(1)
+	bootstrap, poller = filepath.Join(dir, "gateway"), filepath.Join(dir, "poller")
+	for binary, function := range map[string]string{bootstrap: "gateway", poller: "poller"} {
+		build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", binary, "./functions/"+function)
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", function, err, out)
+			os.Exit(1)
+		}
 	}
 	code := m.Run()
 	os.RemoveAll(dir)
@@ -77,6 +80,12 @@ type object = map[string]any
 // launch runs the real binary behind a function URL until the test ends, and returns the address.
 func launch(t *testing.T, providers, channels []object, env ...string) string {
 	t.Helper()
+	return open(t, configure(t, providers, channels), env...)
+}
+
+// configure writes a configuration with one organization and its key, and returns its folder.
+func configure(t *testing.T, providers, channels []object) (dir string) {
+	t.Helper()
 	for _, c := range channels {
 		c["credentials"] = []object{{"alias": "one", "secret": "env:UPSTREAM_KEY"}}
 	}
@@ -87,10 +96,16 @@ func launch(t *testing.T, providers, channels []object, env ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "gateway.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// open runs the gateway with the configuration of a folder.
+func open(t *testing.T, dir string, env ...string) string {
+	t.Helper()
 	front, err := runtimeapi.New(runtimeapi.Function{Name: "gateway", Bootstrap: bootstrap, Dir: dir, Timeout: time.Minute, MemoryMB: 256,
 		Concurrency: 4, Mode: runtimeapi.Stream, Freeze: true, Env: append(env, "UPSTREAM_KEY="+upstreamKey)})
 	if err != nil {

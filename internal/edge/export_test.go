@@ -1,4 +1,7 @@
 package edge
 
-// Fit is fit, for the tests.
-var Fit = fit
+// Fit is fit and OrderJSON orderJSON, for the tests.
+var (
+	Fit       = fit
+	OrderJSON = orderJSON
+)

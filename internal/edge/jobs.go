@@ -188,18 +188,27 @@ type contentObject struct {
 	SHA256      string `json:"sha256"`
 }
 
-// content leads to what a job has made: by a link that is new each time, or with stream=1 through the gateway.
+// content gives out what a job has made: by a link that is new each time, or with stream=1 through the gateway.
+//
+// Under /v1/videos the work itself is the answer unless stream=0 asks for the link, as it is at OpenAI: their Go SDK (v3.99.0) follows
+// no redirect to another host. One that is too large for that is had by its link.
 func (h *handler) content(under media.Kind) func(*exchange) {
 	return func(x *exchange) {
-		streamed, refused := readContentQuery(x.r.URL.RawQuery)
+		stream, refused := readContentQuery(x.r.URL.RawQuery)
 		if refused != nil {
 			h.refuse(x, refused)
 			return
 		}
 		x.w.Header().Set("Cache-Control", "no-store")
-		if streamed {
-			h.stream(x, under)
-			return
+		if stream == "1" || stream == "" && under == media.Video {
+			err := h.stream(x, under)
+			switch {
+			case err == nil:
+				return
+			case stream == "1" || err.Code != fault.RequestTooLarge:
+				h.refuse(x, err)
+				return
+			}
 		}
 		c, err := h.Gateway.Content(x.r.Context(), x.call(), x.rest, under)
 		if err != nil {
@@ -212,31 +221,27 @@ func (h *handler) content(under media.Kind) func(*exchange) {
 	}
 }
 
-// readContentQuery reads how a work is wanted. OpenAI's SDKs ask for a variant of a video; the video itself is all that is kept.
-func readContentQuery(query string) (streamed bool, refused *fault.Error) {
+// readContentQuery reads how a work is wanted: "1" through the gateway, "0" by a link, empty where it is not said. OpenAI's SDKs ask for
+// a variant of a video; the video itself is all that is kept.
+func readContentQuery(query string) (stream string, refused *fault.Error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return false, fault.Invalid("query", "the query of the address could not be read")
+		return "", fault.Invalid("query", "the query of the address could not be read")
 	}
 	if v := values.Get("variant"); v != "" && v != "video" {
-		return false, fault.Invalid("variant", `variant: only the "video" itself is kept`)
+		return "", fault.Invalid("variant", `variant: only the "video" itself is kept`)
 	}
-	switch v := values.Get("stream"); v {
-	case "", "0", "false":
-		return false, nil
-	case "1", "true":
-		return true, nil
-	default:
-		return false, fault.Invalid("stream", "stream: must be 1, or left out")
+	if stream = values.Get("stream"); stream != "" && stream != "0" && stream != "1" {
+		return "", fault.Invalid("stream", "stream: must be 0 or 1, or left out")
 	}
+	return stream, nil
 }
 
-// stream sends the work itself. One that breaks off is aborted, so that nobody takes it for whole.
-func (h *handler) stream(x *exchange, under media.Kind) {
+// stream sends the work itself, if there is no error. One that breaks off is aborted, so that nobody takes it for whole.
+func (h *handler) stream(x *exchange, under media.Kind) *fault.Error {
 	j, body, err := h.Gateway.Work(x.r.Context(), x.call(), x.rest, under)
 	if err != nil {
-		h.refuse(x, err)
-		return
+		return err
 	}
 	defer body.Close()
 	x.committed = true
@@ -249,4 +254,5 @@ func (h *handler) stream(x *exchange, under media.Kind) {
 	if failed != nil || n != j.Result.Size {
 		panic(http.ErrAbortHandler)
 	}
+	return nil
 }

@@ -83,7 +83,7 @@ func newWorkshop(t testing.TB) *workshop {
 		return provider.Submission{Upstream: operationID}, nil
 	}
 	recorder := telemetry.New(w.records, slog.LevelDebug)
-	w.engine = &jobs.Engine{Jobs: w.store, Catalog: c, Submits: w.queue, Polls: w.queue, Tells: w.queue,
+	w.engine = &jobs.Engine{Jobs: w.store, Catalog: c, Record: &jobs.Records{To: recorder, Policy: fault.Default()}, Submits: w.queue, Polls: w.queue, Tells: w.queue,
 		Studios: map[string]provider.Studio{"veo": w.studio, "fal": w.studio, "elevenlabs": later{w.studio}}}
 	w.gateway = &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{},
 		Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 },

@@ -510,7 +510,7 @@ func TestContent(t *testing.T) {
 		id := w.order(t, "k1").get("id").Str
 		w.finish(t, id, mp4)
 		links := map[string]bool{}
-		for _, path := range []string{"/v1/jobs/" + id + "/content", "/v1/videos/" + id + "/content", "/v1/videos/" + id + "/content?variant=video"} {
+		for _, path := range []string{"/v1/jobs/" + id + "/content", "/v1/jobs/" + id + "/content?stream=0", "/v1/videos/" + id + "/content?stream=0"} {
 			got := w.send(t, http.MethodGet, path, "")
 			require.Equal(t, http.StatusFound, got.status, got.body)
 			assert.Equal(t, got.get("url").Str, got.header.Get("Location"))
@@ -529,11 +529,14 @@ func TestContent(t *testing.T) {
 		w := newWorkshop(t)
 		id := w.order(t, "k1").get("id").Str
 		w.finish(t, id, mp4)
-		got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
-		assert.Equal(t, http.StatusOK, got.status)
-		assert.Equal(t, mp4, got.body)
-		assert.Equal(t, "video/mp4", got.header.Get("Content-Type"))
-		assert.Equal(t, fmt.Sprint(len(mp4)), got.header.Get("Content-Length"))
+		for _, path := range []string{"/v1/jobs/" + id + "/content?stream=1", "/v1/videos/" + id + "/content", "/v1/videos/" + id + "/content?variant=video"} {
+			got := w.send(t, http.MethodGet, path, "")
+			assert.Equal(t, http.StatusOK, got.status)
+			assert.Equal(t, mp4, got.body)
+			assert.Equal(t, "video/mp4", got.header.Get("Content-Type"))
+			assert.Equal(t, fmt.Sprint(len(mp4)), got.header.Get("Content-Length"))
+			assert.Equal(t, "no-store", got.header.Get("Cache-Control"))
+		}
 	})
 	t.Run("the work itself, which breaks off", func(t *testing.T) {
 		w := newWorkshop(t)
@@ -549,7 +552,9 @@ func TestContent(t *testing.T) {
 		got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
 		assert.Equal(t, http.StatusRequestEntityTooLarge, got.status)
 		assert.Contains(t, got.get("error.message").Str, "link")
-		assert.Equal(t, http.StatusFound, w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content", "").status)
+		for _, path := range []string{"/v1/jobs/" + id + "/content", "/v1/videos/" + id + "/content"} {
+			assert.Equal(t, http.StatusFound, w.send(t, http.MethodGet, path, "").status, "its link is the answer")
+		}
 	})
 	t.Run("the bucket is down", func(t *testing.T) {
 		w := newWorkshop(t)
