@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -459,6 +460,8 @@ func TestCancelling(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	w := newWorkshop(t)
+	now := time.Now()
+	w.engine.Now = func() time.Time { now = now.Add(time.Second); return now } // no two jobs of one moment
 	empty := w.send(t, http.MethodGet, "/v1/jobs", "")
 	assert.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`, empty.body)
 	var ids []string
