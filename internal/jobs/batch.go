@@ -27,7 +27,9 @@ type Record struct {
 }
 
 // HandleBatch handles messages and returns the ids of those that have to come again: only these are reported to the queue, the
-// others are done, also those that found nothing to do. One that can never be handled, because it cannot be read or its job is
+// others are done, also those that found nothing to do, and those whose provider, callback or next message failed: the job says
+// what comes next. Those that failed for want of the table, or of a long request, come again; a queue that puts them aside
+// after an hour of that loses nothing, since the sweeper sends them anew. One that can never be handled, because it cannot be read or its job is
 // not there, is reported each time, until the queue puts it aside; it delays no other. A panic is its own message's
 // failure. When less than 5 s are left no further one is begun, and the rest is reported.
 func (e *Engine) HandleBatch(ctx context.Context, records []Record) (failed []string) {

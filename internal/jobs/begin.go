@@ -26,7 +26,8 @@ var ErrConflict = errors.New("the key was used for another job")
 
 // Begin makes the job of an order, or returns the one that its key is bound to: then fresh is false. The key makes the job's id, so
 // that the job itself is the record of the key, in one write: there is no moment at which one is there without the
-// other, and the key stays bound for as long as the job is kept. It must be submitted by whoever gets it fresh; if that
+// other, and the key stays bound for as long as the job is kept, a month: longer than the 24 h of contract.md §5, after which a
+// repeat would buy the same work again. It must be submitted by whoever gets it fresh; if that
 // process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's or the bucket's: then
 // there may be a job, and whoever repeats the order with its key learns of it.
 func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, err error) {

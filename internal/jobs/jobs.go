@@ -24,6 +24,8 @@
 //	work in hand, before the second write   a running job that names its object        the sweeper, after 2 min
 //	the end is written                      a callback that was not told               the sweeper, after 2 min: the job is the outbox
 //	a callback is told, before the write    a callback that is told again              its receiver knows the event by its id
+//	the table or the bucket fails           the message                                the queue delivers it again; should it put it aside after five
+//	                                                                                   times, the sweeper sends another
 package jobs
 
 import (
