@@ -4,7 +4,7 @@ TAGS   := lambda.norpc
 GO     := CGO_ENABLED=0 go
 PYTHON ?= python3
 
-# What `make run` passes to the stack: make run ARGS='-addr 127.0.0.1:4000'
+# What `make run` passes to the stack: make run ARGS='-addr 127.0.0.1:4000 -queue-faults duplicate=0.2,drop=0.05,reorder'
 ARGS ?=
 
 # A function's source folder is its logical id in template.yaml without the suffix, in lower case:

@@ -51,6 +51,36 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
+// TestAnEventGoesToItsFunction: that of its queue, or of its schedule.
+func TestAnEventGoesToItsFunction(t *testing.T) {
+	t.Chdir("..")
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere.json")
+	if err := os.WriteFile(elsewhere, bytes.ReplaceAll(readFile(t, "events/poller/messages.json"), []byte("spillway-JobsQueue"), []byte("other")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"events/poller/messages.json": `{"batchItemFailures":[{"itemIdentifier":"059f36b4-87a3-44ab-83d2-661975830a7d"},{"itemIdentifier":"2e1424d4-f796-459a-8184-9c92662be6da"}]}` + "\n",
+		"events/sweeper/minute.json":  "{}\n",
+		elsewhere:                     "",
+	} {
+		o, err := parseOptions([]string{"-out", t.TempDir(), "-invoke", file}, os.Getenv, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		err = invoke(t.Context(), o, &stdout, &stderr)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "no function of template.yaml is invoked by its queue or schedule") {
+				t.Errorf("%s: got %v", file, err)
+			}
+			continue
+		}
+		if err != nil || stdout.String() != want {
+			t.Errorf("%s: printed %q and ended with %v, want %q; said %s", file, &stdout, err, want, &stderr)
+		}
+	}
+}
+
 func TestInvokeSaysWhatIsMissing(t *testing.T) {
 	notJSON := filepath.Join(t.TempDir(), "event.json")
 	if err := os.WriteFile(notJSON, []byte("{"), 0o600); err != nil {

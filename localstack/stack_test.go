@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"maps"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A stack that runs until the end of the test, with what it prints first. With AWS_ENDPOINT_URL set, its tables are there.
@@ -135,6 +137,64 @@ func TestEnvironmentsShareTheirTables(t *testing.T) {
 	log := string(readFile(t, s.log))
 	if replayed, streamed := strings.Index(log, `"outcome":"replayed"`), strings.Index(log, `"stream":true`); replayed < 0 || streamed < replayed {
 		t.Errorf("the stream did not outlast the second answer, so that one environment may have given both:\n%s", log)
+	}
+}
+
+// The third call: the poller makes the job, once, although every message comes twice, late and in another order; each function
+// has a log of its own.
+func TestAJobIsMadeInSpiteOfItsQueues(t *testing.T) {
+	s := startStack(t, "-queue-faults", "duplicate=1,late=0.5,reorder")
+	calls := s.pasted(t)
+	if len(calls) != 3 {
+		t.Fatalf("%d calls in %s", len(calls), s.greeting)
+	}
+	key := http.Header{"Idempotency-Key": {rand.Text()}}
+	response := calls[2](key)
+	made := body(t, response)
+	if response.StatusCode != http.StatusAccepted {
+		t.Fatalf("answered %s: %s", response.Status, made)
+	}
+	var story string
+	for end := time.Now().Add(time.Minute); !strings.Contains(story, `"succeeded"`); time.Sleep(200 * time.Millisecond) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+response.Header.Get("Location"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer dev")
+		now, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		story = body(t, now)
+		now.Body.Close()
+		if time.Now().After(end) {
+			t.Fatalf("the job is not there after a minute: %s", story)
+		}
+	}
+	if again := calls[2](key); body(t, again) == "" || again.StatusCode/100 != 2 {
+		t.Errorf("asked for again it is %s", again.Status)
+	}
+	simulated := regexp.MustCompile(`what it has been sent is at (\S+)/_sim/log`).FindStringSubmatch(s.greeting)
+	listed, err := http.Get(simulated[1] + "/_sim/jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listed.Body.Close()
+	var jobs []struct{ Submits int }
+	if err := json.NewDecoder(listed.Body).Decode(&jobs); err != nil || len(jobs) != 1 || jobs[0].Submits != 1 {
+		t.Errorf("the provider was asked for %+v, %v", jobs, err)
+	}
+	if err := s.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	for _, f := range []string{"gateway", "poller", "sweeper"} {
+		path := filepath.Join(filepath.Dir(s.log), f+".log")
+		if !strings.Contains(s.greeting, path) {
+			t.Errorf("the greeting does not name %s", path)
+		}
+		if log := string(readFile(t, path)); f == "poller" && strings.Count(log, `"job_finished"`) != 1 {
+			t.Errorf("the poller's log: %s", log)
+		}
 	}
 }
 

@@ -209,7 +209,7 @@ func TestOwnTemplate(t *testing.T) {
 	jobs := own("JobsTable") // its indexes: those of dynamo.Jobs
 	jobs.attributes = append(jobs.attributes, attribute{"organization", "S"}, attribute{"created_at", "S"}, attribute{"status", "S"}, attribute{"updated_at", "S"}, attribute{"due", "S"}, attribute{"look_at", "N"})
 	jobs.indexes = []index{by("by-organization", "organization", "created_at", projection{ProjectionType: "ALL"}),
-		by("by-status", "status", "updated_at", projection{"INCLUDE", []string{"job", "organization", "kind", "model", "provider", "progress", "last_error", "created_at", "deadline_at"}}),
+		by("by-status", "status", "updated_at", projection{"INCLUDE", []string{"job", "organization", "kind", "model", "provider", "channel", "progress", "poll_number", "last_error", "created_at", "deadline_at", "finished_at", "cost_usd"}}),
 		by("due", "due", "look_at", projection{ProjectionType: "ALL"})}
 	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable"), jobs}; !reflect.DeepEqual(d.tables, want) {
 		t.Errorf("got  %+v\nwant %+v", d.tables, want)

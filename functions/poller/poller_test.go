@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,6 +88,25 @@ func TestABatchWithPoison(t *testing.T) {
 
 	assert.Empty(t, failures(t, f, map[string]string{"again": sent[0].Body}, "again"))
 	assert.EqualValues(t, 1, made.Load())
+}
+
+// TestTheEventOfTheFolder: it is of the shape that Lambda sends, and each of its messages comes again.
+func TestTheEventOfTheFolder(t *testing.T) {
+	text, err := os.ReadFile("../../events/poller/messages.json")
+	require.NoError(t, err)
+	var event events.SQSEvent
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields()
+	require.NoError(t, strict.Decode(&event))
+	require.Len(t, event.Records, 2)
+	cloud, err := state.OpenJobs(state.Jobs{Visibility: time.Minute, Receives: 5})
+	require.NoError(t, err)
+	t.Cleanup(cloud.Close)
+	f, err := runtest.Start(t, `{"version":"v","providers":[],"channels":[],"organizations":[]}`, cloud.Env()...)
+	require.NoError(t, err)
+	answer, err := f.Invoke(t.Context(), text)
+	require.NoError(t, err)
+	assert.JSONEq(t, fmt.Sprintf(`{"batchItemFailures":[{"itemIdentifier":%q},{"itemIdentifier":%q}]}`, event.Records[0].MessageId, event.Records[1].MessageId), string(answer))
 }
 
 // engine is what another function makes of the same environment.

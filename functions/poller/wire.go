@@ -15,16 +15,14 @@ import (
 // handler handles one batch of one queue. It never fails as a whole: the answer names the messages that have to come again.
 type handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 
-// wire builds the graph of the poller from the environment and its configuration file.
+// wire builds the graph of the poller from the environment and its configuration file. What is to be
+// noticed of that the gateway tells, whose it is too.
 func wire(getenv func(string) string, readFile func(string) ([]byte, error), records io.Writer) (handler, error) {
 	s, config, err := graph.Worker(getenv, readFile)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it lists problems, each with its place
 	}
 	recorder := telemetry.New(records, s.LogLevel)
-	for _, n := range config.Notices {
-		recorder.Notice(n)
-	}
 	return batch(graph.Jobs(s, config, fault.Default(), recorder)), nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/aws/aws-lambda-go/lambda"
+	"spillway/functions/internal/graph"
 )
 
 func main() {
@@ -15,5 +15,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	lambda.Start(handle)
+	graph.Start(handle)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,13 @@ import (
 	"spillway/internal/simulate/state"
 )
 
-// event is what EventBridge Scheduler sends when it is not told what.
-const event = `{"version":"0","id":"1","detail-type":"Scheduled Event","source":"aws.scheduler","account":"000000000000","time":"2026-11-30T12:00:00Z","region":"us-east-1",
-	"resources":["arn:aws:scheduler:us-east-1:000000000000:schedule/default/sweep"],"detail":"{}"}`
+// minute is the event of the schedule.
+func minute(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../events/sweeper/minute.json")
+	require.NoError(t, err)
+	return text
+}
 
 // TestALostMessageIsSentAgain: the schedule's event is answered with what was done, and the job's message is in its queue.
 func TestALostMessageIsSentAgain(t *testing.T) {
@@ -34,7 +39,7 @@ func TestALostMessageIsSentAgain(t *testing.T) {
 	sweep := func() string {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		answer, err := f.Invoke(ctx, []byte(event))
+		answer, err := f.Invoke(ctx, minute(t))
 		require.NoError(t, err)
 		return string(answer)
 	}
@@ -70,7 +75,7 @@ func TestASweepWithoutATableFails(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	_, err = f.Invoke(ctx, []byte(event))
+	_, err = f.Invoke(ctx, minute(t))
 	require.ErrorContains(t, err, "looking for jobs")
 	assert.Contains(t, f.Log(), `"level":"ERROR"`)
 }

@@ -17,16 +17,14 @@ const most = 1000
 // handler sweeps once, whatever the event, and answers with what it did for how many jobs.
 type handler func(context.Context) (map[media.Task]int, error)
 
-// wire builds the graph of the sweeper from the environment and its configuration file.
+// wire builds the graph of the sweeper from the environment and its configuration file. What is to be
+// noticed of that the gateway tells, whose it is too.
 func wire(getenv func(string) string, readFile func(string) ([]byte, error), records io.Writer) (handler, error) {
 	s, config, err := graph.Worker(getenv, readFile)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it lists problems, each with its place
 	}
 	recorder := telemetry.New(records, s.LogLevel)
-	for _, n := range config.Notices {
-		recorder.Notice(n)
-	}
 	engine := graph.Jobs(s, config, fault.Default(), recorder)
 	return func(ctx context.Context) (map[media.Task]int, error) {
 		start := time.Now()

@@ -68,7 +68,7 @@ def index(name, hash_key, sort_key, projection):
 
 
 # As internal/dynamo/jobs.go reads them; by-status is for people.
-STORY = ["job", "organization", "kind", "model", "provider", "progress", "last_error", "created_at", "deadline_at"]
+STORY = "job organization kind model provider channel progress poll_number last_error created_at deadline_at finished_at cost_usd".split()
 ATTRIBUTES = {"id": "S", "organization": "S", "created_at": "S", "status": "S", "updated_at": "S", "due": "S", "look_at": "N"}
 JOBS_TABLE = EVERY_TABLE | {
     "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in ATTRIBUTES.items()],

@@ -3,6 +3,10 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"spillway/internal/catalog"
 	"spillway/internal/settings"
@@ -30,4 +34,13 @@ func Worker(getenv func(string) string, readFile func(string) ([]byte, error)) (
 	}
 	config, configErr := Config(s, getenv, readFile)
 	return s, config, errors.Join(settingsErr, configErr)
+}
+
+// Start serves the invocations of this process with a function of the kinds that lambda.Start takes, and does not return. A work
+// that is held in memory may be a quarter of what there is: the limit has its garbage collected before the rest is used up.
+func Start(handle any) {
+	if memory := int64(lambdacontext.MemoryLimitInMB) << 20; memory > 0 {
+		debug.SetMemoryLimit(memory / 4 * 3)
+	}
+	lambda.Start(handle)
 }
