@@ -201,10 +201,10 @@ func causeOf(err error) string {
 	return text[:min(len(text), maxCause)]
 }
 
-// plain is a provider's word for a state, if it looks like one.
+// plain is a provider's word for a state, if it looks like one: an address or an object may be anything.
 func plain(word string) string {
 	for _, c := range []byte(word) {
-		if c != '_' && c != '-' && c != ' ' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+		if !strings.ContainsRune(`_-: "`, rune(c)) && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
 			return "(no word)"
 		}
 	}

@@ -125,6 +125,14 @@ func TestWhatIsRecordedOfWhatGoesWrong(t *testing.T) {
 			submit: []submitted{accepted()}, poll: []polled{strange, strange, strange, succeeded()},
 			want: map[string]int{`"level":"WARN","msg":"unknown_status"`: 1, `"word":"REHEARSING"`: 1},
 		},
+		"a value in the place of a word is shown, too": {
+			submit: []submitted{accepted()}, poll: []polled{{Status: provider.Status{State: media.Running, Strange: `done: "nearly"`}}, succeeded()},
+			want: map[string]int{`"word":"done: \"nearly\""`: 1},
+		},
+		"an object in the place of a word is not": {
+			submit: []submitted{accepted()}, poll: []polled{{Status: provider.Status{State: media.Running, Strange: `done: {"a":1}`}}, succeeded()},
+			want: map[string]int{`"word":"(no word)"`: 1},
+		},
 		"polls are attempts, and what they change is said while debugging only": {
 			submit: []submitted{accepted()}, poll: []polled{pending(), pending(), succeeded()},
 			want: map[string]int{`"level":"INFO","msg":"attempt_finished"`: 4, `"level":"DEBUG","msg":"job_changed"`: 2, `"operation":"poll"`: 3},
