@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"time"
 
@@ -105,9 +106,12 @@ func (s *Jobs) Open(ctx context.Context, before time.Time, limit int) ([]media.J
 		ExpressionAttributeValues: item{":open": text(duePartition), ":before": number(before.UnixMilli())}}, limit)
 }
 
-// query reads pages until there are enough.
+// query reads pages until there are enough. What is not filtered is read no further than that: a page is a megabyte.
 func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) ([]media.Job, error) {
 	var jobs []media.Job
+	if in.FilterExpression == nil {
+		in.Limit = aws.Int32(int32(min(limit, math.MaxInt32))) //nolint:gosec // it is bounded
+	}
 	for {
 		out, err := s.API.Query(ctx, in)
 		if err != nil {

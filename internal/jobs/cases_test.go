@@ -436,7 +436,7 @@ func TestMessages(t *testing.T) {
 		w.studio.poll = []polled{{Status: provider.Status{State: media.Running, Hint: 20 * time.Minute}}, succeeded()}
 		w.run(t, 10*time.Second)
 		assert.Empty(t, w.queue)
-		w.now = w.job(t, j.ID).NextPollAt.Add(media.Overdue + time.Millisecond)
+		w.now = w.job(t, j.ID).NextPollAt.Add(time.Millisecond)
 		_, err := w.engine.Sweep(ctx, 100)
 		require.NoError(t, err)
 		w.run(t, time.Second)

@@ -54,7 +54,8 @@ func (l Limits) Next(j Job, e Event, now time.Time) (Job, error) {
 	return next, nil
 }
 
-// Sweep says what a job needs from the sweeper now.
+// Sweep says what a job needs from the sweeper now. What has a message is left to it until it is overdue; a poll that is so far off
+// that no message can wait for it has none, and is due on time.
 func (l Limits) Sweep(j Job, now time.Time) Task {
 	overdue := func(since time.Time) bool { return now.Sub(since) > l.whole().Overdue }
 	switch {
@@ -72,7 +73,7 @@ func (l Limits) Sweep(j Job, now time.Time) Task {
 		return GiveUp
 	case j.State == Uncertain:
 		return Reconcile
-	case j.State == Running && overdue(j.NextPollAt), j.State == Queued && overdue(j.UpdatedAt):
+	case j.State == Running && (overdue(j.NextPollAt) || !now.Before(j.NextPollAt) && j.NextPollAt.Sub(j.UpdatedAt) > MaxDelay), j.State == Queued && overdue(j.UpdatedAt):
 		return Enqueue
 	default:
 		return Nothing

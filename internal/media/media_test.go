@@ -168,6 +168,20 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestAPollThatNoMessageCanWaitForIsDueOnTime: the provider's hint is kept to by the sweeper, and not two minutes late.
+func TestAPollThatNoMessageCanWaitForIsDueOnTime(t *testing.T) {
+	for hint, late := range map[time.Duration]time.Duration{media.MaxDelay: media.Overdue + 1, media.MaxDelay + 1: 0, 20 * time.Minute: 0} {
+		j, err := in(t, media.Running).Next(media.Pending{Seq: 1, PollIn: hint}, start)
+		require.NoError(t, err)
+		due := start.Add(hint)
+		assert.Equal(t, media.Nothing, media.Limits{}.Sweep(j, due.Add(late-1)), hint)
+		assert.Equal(t, media.Enqueue, media.Limits{}.Sweep(j, due.Add(late)), hint)
+		j, err = j.Next(media.Nudged{}, due.Add(late))
+		require.NoError(t, err)
+		assert.Equal(t, media.Nothing, media.Limits{}.Sweep(j, due.Add(late+media.Overdue)), "its message is on its way now")
+	}
+}
+
 func TestTelling(t *testing.T) {
 	over := func() media.Job {
 		j := queued()
