@@ -83,7 +83,7 @@ func newWorkshop(t testing.TB) *workshop {
 		return provider.Submission{Upstream: operationID}, nil
 	}
 	recorder := telemetry.New(w.records, slog.LevelDebug)
-	w.engine = &jobs.Engine{Jobs: w.store, Catalog: c, Record: &jobs.Records{To: recorder, Policy: fault.Default()}, Submits: w.queue, Polls: w.queue, Tells: w.queue,
+	w.engine = &jobs.Engine{Jobs: w.store, Catalog: c, Record: &jobs.Records{To: recorder, Policy: fault.Default()}, Submits: w.queue, Polls: w.queue, Tells: w.queue, Objects: w.works,
 		Studios: map[string]provider.Studio{"veo": w.studio, "fal": w.studio, "elevenlabs": later{w.studio}}}
 	w.gateway = &gateway.Gateway{Catalog: c, Keys: tenant.NewTable(c), Policy: fault.Default(), Health: &breaker.Fleet{}, Shares: &retry.Shares{},
 		Latencies: &route.Latencies{}, Recorder: recorder, DigestKey: []byte("digest"), Random: func() float64 { return 0.5 },
@@ -258,6 +258,12 @@ type shelf struct {
 func (s *shelf) Link(_ context.Context, name, contentType, filename string, ttl time.Duration) (string, error) {
 	s.links++
 	return fmt.Sprintf("https://bucket.test/%s?n=%d&type=%s&file=%s&for=%s&%s", name, s.links, contentType, filename, ttl, signature), s.broken
+}
+
+func (s *shelf) Put(_ context.Context, name, _ string, body io.Reader, _ int64) error {
+	data, err := io.ReadAll(body)
+	s.objects[name] = string(data)
+	return errors.Join(err, s.broken)
 }
 
 func (s *shelf) Open(_ context.Context, name string) (io.ReadCloser, int64, string, error) {

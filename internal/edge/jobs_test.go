@@ -76,36 +76,35 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		code       fault.Code
 		param      string
 	}{
-		"no key":                                {"", anOrder, []string{"Authorization", ""}, 401, fault.InvalidAPIKey, ""},
-		"another key":                           {"", anOrder, []string{"Authorization", "Bearer nobody"}, 401, fault.InvalidAPIKey, ""},
-		"no Idempotency-Key":                    {"", anOrder, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
-		"no Idempotency-Key for a song":         {"/v1/music", `{"model":"music"` + prompted, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
-		"an empty one":                          {"", anOrder, []string{"Idempotency-Key", ""}, 400, fault.ValidationFailed, "Idempotency-Key"},
-		"one of 256 characters":                 {"", anOrder, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, fault.ValidationFailed, "Idempotency-Key"},
-		"no JSON":                               {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
-		"a name twice":                          {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
-		"no prompt":                             {"", `{"model":"veo"}`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "prompt"},
-		"a member that nobody knows":            {"", `{"model":"veo","fps":24` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fps"},
-		"several models":                        {"", `{"model":"veo","models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "models"},
-		"models to fall back on":                {"", `{"model":"veo","fallback_models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fallback_models"},
-		"a member of the other kind":            {"/v1/music", `{"model":"music","size":"1x1"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "size"},
-		"a model that nobody knows":             {"", `{"model":"sora"` + prompted, []string{"Idempotency-Key", "k"}, 404, fault.ModelNotFound, "model"},
-		"a model that this key may not call":    {"/v1/music", `{"model":"music"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + limitedKey}, 403, fault.ModelNotAllowed, "model"},
-		"a model that chats":                    {"", `{"model":"gpt"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
-		"a song of a model that makes videos":   {"/v1/music", `{"model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
-		"a model that nobody has a key for":     {"", `{"model":"unkeyed"` + prompted, []string{"Idempotency-Key", "k"}, 503, fault.NoProviderAvailable, ""},
-		"tags that are none":                    {"", anOrder, []string{"Idempotency-Key", "k", "X-LLM-Tags", "a"}, 400, fault.ValidationFailed, "X-LLM-Tags"},
-		"an encoded body":                       {"", anOrder, []string{"Idempotency-Key", "k", "Content-Encoding", "gzip"}, 400, fault.ValidationFailed, "Content-Encoding"},
-		"a callback in plain":                   {"", `{"model":"veo","callback_url":"http://hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback inside":                     {"", `{"model":"veo","callback_url":"https://10.0.0.7/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback to the metadata":            {"", `{"model":"veo","callback_url":"https://169.254.169.254/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback to this machine":            {"", `{"model":"veo","callback_url":"https://localhost/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback to an address in decimal":   {"", `{"model":"veo","callback_url":"https://2130706433/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback with a password":            {"", `{"model":"veo","callback_url":"https://u:p@hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback that is a word":             {"", `{"model":"veo","callback_url":"here"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback of 2049 bytes":              {"", `{"model":"veo","callback_url":"https://hooks.example.com/` + strings.Repeat("x", 2049-26) + `"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
-		"a callback without a secret for it":    {"", `{"model":"veo","callback_url":"` + callback + `"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + otherKey}, 400, fault.ValidationFailed, "callback_url"},
-		"a picture that no item of a table has": {"", `{"model":"veo","input_reference":"data:image/png;base64,` + strings.Repeat("A", 300_000) + `"` + prompted, []string{"Idempotency-Key", "k"}, 413, fault.RequestTooLarge, "input_reference"},
+		"no key":                              {"", anOrder, []string{"Authorization", ""}, 401, fault.InvalidAPIKey, ""},
+		"another key":                         {"", anOrder, []string{"Authorization", "Bearer nobody"}, 401, fault.InvalidAPIKey, ""},
+		"no Idempotency-Key":                  {"", anOrder, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
+		"no Idempotency-Key for a song":       {"/v1/music", `{"model":"music"` + prompted, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
+		"an empty one":                        {"", anOrder, []string{"Idempotency-Key", ""}, 400, fault.ValidationFailed, "Idempotency-Key"},
+		"one of 256 characters":               {"", anOrder, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, fault.ValidationFailed, "Idempotency-Key"},
+		"no JSON":                             {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
+		"a name twice":                        {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
+		"no prompt":                           {"", `{"model":"veo"}`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "prompt"},
+		"a member that nobody knows":          {"", `{"model":"veo","fps":24` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fps"},
+		"several models":                      {"", `{"model":"veo","models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "models"},
+		"models to fall back on":              {"", `{"model":"veo","fallback_models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fallback_models"},
+		"a member of the other kind":          {"/v1/music", `{"model":"music","size":"1x1"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "size"},
+		"a model that nobody knows":           {"", `{"model":"sora"` + prompted, []string{"Idempotency-Key", "k"}, 404, fault.ModelNotFound, "model"},
+		"a model that this key may not call":  {"/v1/music", `{"model":"music"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + limitedKey}, 403, fault.ModelNotAllowed, "model"},
+		"a model that chats":                  {"", `{"model":"gpt"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
+		"a song of a model that makes videos": {"/v1/music", `{"model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.UnsupportedModelAPI, "model"},
+		"a model that nobody has a key for":   {"", `{"model":"unkeyed"` + prompted, []string{"Idempotency-Key", "k"}, 503, fault.NoProviderAvailable, ""},
+		"tags that are none":                  {"", anOrder, []string{"Idempotency-Key", "k", "X-LLM-Tags", "a"}, 400, fault.ValidationFailed, "X-LLM-Tags"},
+		"an encoded body":                     {"", anOrder, []string{"Idempotency-Key", "k", "Content-Encoding", "gzip"}, 400, fault.ValidationFailed, "Content-Encoding"},
+		"a callback in plain":                 {"", `{"model":"veo","callback_url":"http://hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback inside":                   {"", `{"model":"veo","callback_url":"https://10.0.0.7/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to the metadata":          {"", `{"model":"veo","callback_url":"https://169.254.169.254/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to this machine":          {"", `{"model":"veo","callback_url":"https://localhost/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback to an address in decimal": {"", `{"model":"veo","callback_url":"https://2130706433/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback with a password":          {"", `{"model":"veo","callback_url":"https://u:p@hooks.example.com/x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback that is a word":           {"", `{"model":"veo","callback_url":"here"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback of 2049 bytes":            {"", `{"model":"veo","callback_url":"https://hooks.example.com/` + strings.Repeat("x", 2049-26) + `"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
+		"a callback without a secret for it":  {"", `{"model":"veo","callback_url":"` + callback + `"` + prompted, []string{"Idempotency-Key", "k", "Authorization", "Bearer " + otherKey}, 400, fault.ValidationFailed, "callback_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkshop(t)
@@ -125,6 +124,24 @@ func TestOrdersThatAreRefused(t *testing.T) {
 			assert.Equal(t, string(tt.code), w.record(t)["outcome"])
 		})
 	}
+}
+
+// TestALongOrder: a picture of some MB is no part of the job's row, and reaches the provider.
+func TestALongOrder(t *testing.T) {
+	w := newWorkshop(t)
+	order := `{"model":"veo","prompt":"p","prefer":"second","input_reference":"data:image/png;base64,` + strings.Repeat("iVBORw0KGgoA", 300_000) + `"}`
+	for range 2 {
+		got := w.send(t, http.MethodPost, "/v1/videos", order, "Idempotency-Key", "k1")
+		require.Equal(t, http.StatusAccepted, got.status, got.body)
+		assert.Equal(t, "p", got.get("prompt").Str)
+		assert.Less(t, len(got.body), 2000)
+	}
+	assert.Equal(t, []string{"second"}, w.studio.asked)
+	assert.JSONEq(t, order, string(w.studio.request))
+	list, err := w.store.Memory.List(t.Context(), "org", "", 2)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	assert.Less(t, len(list[0].Request), 1000)
 }
 
 // TestAChannelIsPreferred, and a route is called.

@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"spillway/internal/catalog"
@@ -42,15 +41,13 @@ type Works interface {
 }
 
 const (
-	// ordering bounds the calls of the store that make a job, and asking bounds one that reads.
-	ordering = 3 * time.Second
+	// ordering bounds the calls of the stores that make a job, also one with a picture of some MB, and asking bounds one that reads.
+	ordering = 5 * time.Second
 	asking   = time.Second
 	// MaxJobs is the most jobs of one list.
 	MaxJobs = 100
 	// LinkLife is how long the link to a work can be used.
 	LinkLife = 15 * time.Minute
-	// maxRequest bounds the request of a job, in bytes: it is kept with its job, in an item of 400 KB (DynamoDB).
-	maxRequest = 300_000
 )
 
 // Asked is what a client asks of a media job.
@@ -135,13 +132,6 @@ func (g *Gateway) boundOr(ctx context.Context, o jobs.Order, why *fault.Error) (
 // orderable reports why a new job cannot be made of what is asked; nil: it can.
 func (g *Gateway) orderable(org *catalog.Organization, asked Asked) *fault.Error {
 	o := asked.Order
-	if len(asked.Request) > maxRequest {
-		e := &fault.Error{Code: fault.RequestTooLarge, Param: "body", Message: "the request of a media job is kept with its job, and has 300000 bytes at most"}
-		if strings.HasPrefix(o.Reference, "data:") {
-			e.Param, e.Message = "input_reference", e.Message+": give an https address as input_reference, or a smaller picture"
-		}
-		return e
-	}
 	if o.Callback != "" {
 		switch {
 		case g.Callback == nil || !g.Callback(o.Callback):
