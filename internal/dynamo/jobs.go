@@ -38,6 +38,8 @@ const (
 	byOrganization = "by-organization"
 	dueIndex       = "due"
 	duePartition   = "open"
+	// maxPages bounds how far a list of one state is looked through, in megabytes: some thousand jobs.
+	maxPages = 8
 	// keepJobs is how long a job is kept after its last change.
 	keepJobs = 30 * 24 * time.Hour
 )
@@ -112,7 +114,7 @@ func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) ([
 	if in.FilterExpression == nil {
 		in.Limit = aws.Int32(int32(min(limit, math.MaxInt32))) //nolint:gosec // it is bounded
 	}
-	for {
+	for page := 1; ; page++ {
 		out, err := s.API.Query(ctx, in)
 		if err != nil {
 			return nil, fmt.Errorf("querying the jobs: %w", err)
@@ -126,7 +128,7 @@ func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) ([
 				return jobs, nil
 			}
 		}
-		if len(out.LastEvaluatedKey) == 0 {
+		if len(out.LastEvaluatedKey) == 0 || in.FilterExpression != nil && page == maxPages {
 			return jobs, nil
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey

@@ -193,6 +193,25 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 	}
 }
 
+// endless is an index that always has one more page, on which there is nothing.
+type endless struct {
+	dynamo.Querier
+	pages int
+}
+
+func (e *endless) Query(_ context.Context, in *sdk.QueryInput, _ ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
+	e.pages++
+	return &sdk.QueryOutput{LastEvaluatedKey: map[string]types.AttributeValue{"id": word("x")}}, nil
+}
+
+func TestAListOfOneStateLooksThroughSoManyPages(t *testing.T) {
+	api := &endless{}
+	all, err := (&dynamo.Jobs{API: api, Table: "t"}).List(t.Context(), "acme", media.Running, 10)
+	require.NoError(t, err)
+	assert.Empty(t, all)
+	assert.Equal(t, 8, api.pages)
+}
+
 func FuzzReadJob(f *testing.F) {
 	f.Add("status=running\ndetail={}\nseq=1\nnext_poll_at=2030-01-01T00:00:12.500Z\ncancel_asked=true")
 	f.Add("status=failed\ndetail={\"upstream\":\"x\"}\n#poll_number=-1\n#version=99999999999999999999\nlast_error=x\nresult_object=o\n#result_size=-5")

@@ -172,3 +172,33 @@ func TestNobodyStarves(t *testing.T) {
 		})
 	}
 }
+
+// TestAProviderThatHangsKeepsNoOtherJobWaiting: a hundred of its jobs are past their deadline, and each is asked for a last time.
+func TestAProviderThatHangsKeepsNoOtherJobWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.engine.Now = nil
+		w.studio.submit = []submitted{accepted()}
+		var hung []media.Job
+		for i := range 100 {
+			o := order()
+			o.Key = fmt.Sprint("hung", i)
+			hung = append(hung, w.post(t, o))
+		}
+		time.Sleep(media.Lifetime - media.Overdue - 5*time.Second)
+		o := order()
+		o.Key = "late"
+		late := w.post(t, o)
+		w.queue = nil // every message is lost
+		time.Sleep(media.Overdue + 6*time.Second)
+		w.engine.Studios = map[string]provider.Studio{"fal": slow{w}}
+		within, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		did, err := w.engine.Sweep(within, 1000)
+		require.NoError(t, err)
+		assert.Equal(t, 1, did[media.Enqueue])
+		assert.Less(t, did[media.GiveUp], len(hung), "there was no time for all")
+		require.NotEmpty(t, w.queue)
+		assert.Contains(t, string(w.queue[0].body), late.ID)
+	})
+}

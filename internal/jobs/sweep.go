@@ -1,10 +1,13 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"spillway/internal/fault"
 	"spillway/internal/media"
@@ -17,7 +20,7 @@ const sweepers = 8
 // Sweep looks after at most limit jobs that nobody else does any more: it sends lost messages again, ends leases and jobs that are past
 // their time, and asks about jobs of which nobody knows. It returns how many it did what for. It may run as often and
 // beside as many others as it likes: what it writes is conditional, and what it sends twice is a duplicate. It stops when less
-// than 5 s are left; the next one goes on.
+// than 5 s are left; the next one goes on. What asks a provider comes last, so that one that hangs keeps no other job waiting.
 func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, error) {
 	if end, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
@@ -33,11 +36,8 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	did := map[media.Task]int{}
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, sweepers)
-	for _, j := range open {
-		task := e.limits().Sweep(j, now)
-		if task == media.Nothing {
-			continue
-		}
+	for _, errand := range e.errands(open, now) {
+		j, task := errand.job, errand.task
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
@@ -53,6 +53,27 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	}
 	wait.Wait()
 	return did, nil
+}
+
+// errand is what a sweep has to do for a job.
+type errand struct {
+	job  media.Job
+	task media.Task
+}
+
+// asks are the tasks that may call a provider.
+var asks = map[media.Task]int{media.Unlease: 1, media.Reconcile: 1, media.GiveUp: 1}
+
+// errands are what there is to do, the quick ones first and then those that wait for a provider, each in the order of their waiting.
+func (e *Engine) errands(open []media.Job, now time.Time) []errand {
+	var all []errand
+	for _, j := range open {
+		if task := e.limits().Sweep(j, now); task != media.Nothing {
+			all = append(all, errand{j, task})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b errand) int { return cmp.Compare(asks[a.task], asks[b.task]) })
+	return all
 }
 
 // awaited is the message that a job waits for; of one that is over it is that its end is told.

@@ -21,7 +21,7 @@ type Store interface {
 	// Replace writes the next value of a job if its version is still one below; otherwise ErrChanged.
 	Replace(ctx context.Context, next Job) error
 	// List returns an organization's jobs, newest first, of one state or, where it is empty, of all; at most limit. It may
-	// be some seconds behind.
+	// be some seconds behind, and need not look for those of one state behind some thousand newer ones.
 	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
 	// Open returns jobs whose LookAt came before the time, those that wait for longest first; at most limit. It may be some
 	// seconds behind.
