@@ -37,6 +37,10 @@ help: ## Print this list
 run: ## The whole stack on this machine, on http://127.0.0.1:3000, with simulated providers (Ctrl-C ends it)
 	@$(GO) build -tags $(TAGS) -o build/local/localstack ./localstack && exec build/local/localstack $(ARGS)
 
+.PHONY: job-demo
+job-demo: ## Media jobs from their orders to their works, on a stack of its own: states, replay, cancel, link, callback, the table's row
+	@$(GO) build -tags $(TAGS) -o build/local/localstack ./localstack && exec build/local/localstack -demo $(ARGS)
+
 # Of the shape that a function URL sends: see events/README.md.
 EVENT ?= events/chat-stream.json
 

@@ -35,7 +35,7 @@ func startEmulator() (*emulator, error) {
 		e.kumo.Close()
 		return nil, fmt.Errorf("reaching the emulator: %w", err)
 	}
-	proxy := &httputil.ReverseProxy{Transport: e.transport, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Transport: e.transport, ErrorHandler: cutOff, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
 	}}
@@ -43,6 +43,9 @@ func startEmulator() (*emulator, error) {
 	e.serving.Go(func() { _ = e.server.Serve(listener) }) // ends with close
 	return e, nil
 }
+
+// cutOff ends a call that got no answer. Who has left, as every poll of a queue does at the end, is nothing to be told of.
+func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 
 func (e *emulator) close() {
 	_ = e.server.Close() // the connections are to this machine's own functions, which have ended

@@ -27,6 +27,8 @@ func main() {
 	switch {
 	case o.seed:
 		do = seed
+	case o.demo:
+		do = demo
 	case o.event != "":
 		do = invoke
 	}

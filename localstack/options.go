@@ -24,6 +24,7 @@ type options struct {
 	out         string
 	event       string // empty: listen
 	seed        bool
+	demo        bool
 	concurrency int
 	faults      queueFaults
 }
@@ -36,6 +37,13 @@ const (
 
 // simulatorKey is what the sample configuration calls the key of the simulated provider, which takes any.
 const simulatorKey = "SIM_KEY"
+
+// The secret that signs the events of jobs, by which the simulated provider's callbacks can be told, and what it is here: 32 bytes that
+// everybody knows.
+const (
+	webhookKey    = "SIM_WEBHOOK_SECRET"
+	webhookSecret = "whsec_c2ltdWxhdGVkLXdlYmhvb2stc2VjcmV0LTMyLWJ5dGVz"
+)
 
 // endpointVariable is what every AWS SDK heeds: as the default of -aws here, and in the function.
 const endpointVariable = "AWS_ENDPOINT_URL"
@@ -52,6 +60,7 @@ func parseOptions(args []string, getenv func(string) string, output io.Writer) (
 	flags.StringVar(&o.out, "out", "build/local", "`folder` of binaries and logs")
 	flags.StringVar(&o.event, "invoke", "", "do not listen: hand the event in this `file` to the function that it is for,\nprint the answer while it streams, and end")
 	flags.BoolVar(&o.seed, "seed", false, "do not listen: make the tables and buckets of the template at -aws, where they are not there yet, and end")
+	flags.BoolVar(&o.demo, "demo", false, "do not listen: have media jobs made, show what becomes of them, and end")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "environments of a function, and so streams at the same time, at most")
 	flags.Var(&o.faults, "queue-faults", "what goes wrong with messages on their way to functions, a `list` of drop=P, duplicate=P, late=P and reorder,\neach P a probability: drop=0.05,duplicate=0.2,reorder")
 	if err := flags.Parse(args); err != nil {
@@ -78,6 +87,9 @@ func (o options) problem() error {
 	if o.seed && o.aws == embedded {
 		return errors.New("-seed needs the URL of an endpoint in -aws or AWS_ENDPOINT_URL: the embedded services end with this process")
 	}
+	if o.demo && o.providers != simulated {
+		return errors.New("-demo shows the simulated provider's jobs, so that it needs -providers simulated")
+	}
 	if o.concurrency < 1 {
 		return errors.New("-concurrency must be at least 1")
 	}
@@ -92,7 +104,7 @@ func (o options) environment(f function, endpoint, simulator string, configurati
 	env[endpointVariable] = endpoint
 	if o.providers == simulated {
 		env[settings.Simulator] = simulator
-		env[simulatorKey] = "simulated"
+		env[simulatorKey], env[webhookKey] = "simulated", webhookSecret
 	} else {
 		names, err := references(configuration)
 		if err != nil {

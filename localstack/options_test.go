@@ -12,6 +12,8 @@ import (
 
 func TestOptions(t *testing.T) {
 	defaults := options{addr: "127.0.0.1:3000", aws: "embedded", providers: "simulated", config: "infra/gateway.yaml", out: "build/local", concurrency: 10}
+	shown := defaults
+	shown.demo = true
 	all := options{addr: ":1", aws: "http://127.0.0.1:4566", providers: "config", config: "my.json", out: "there", event: "e.json", seed: true, concurrency: 3,
 		faults: queueFaults{drop: 0.05, duplicate: 1, late: 0.5, reorder: true}}
 	there := defaults
@@ -24,10 +26,12 @@ func TestOptions(t *testing.T) {
 	}{
 		"without flags the defaults count":          {nil, "", defaults, ""},
 		"every flag is heeded":                      {strings.Fields("-addr :1 -aws http://127.0.0.1:4566 -providers config -config my.json -out there -invoke e.json -seed -concurrency 3 -queue-faults drop=0.05,duplicate=1,late=0.5,reorder"), "http://elsewhere", all, ""},
+		"a demonstration is asked for":              {[]string{"-demo"}, "", shown, ""},
 		"the endpoint may stand in the environment": {nil, all.aws, there, ""},
 		"an endpoint must be a URL":                 {[]string{"-aws", "localhost"}, "", options{}, `-aws "localhost" is neither "embedded" nor the URL of an endpoint`},
 		"providers are one of two":                  {[]string{"-providers", "real"}, "", options{}, `-providers "real" is neither "simulated" nor "config"`},
 		"a seed that nobody would see is refused":   {[]string{"-seed"}, "", options{}, "-seed needs the URL of an endpoint in -aws or AWS_ENDPOINT_URL"},
+		"a demonstration has simulated providers":   {[]string{"-demo", "-providers", "config"}, "", options{}, "-demo shows the simulated provider's jobs"},
 		"no environment serves nobody":              {[]string{"-concurrency", "0"}, "", options{}, "-concurrency must be at least 1"},
 		"a fault of queues that is none":            {[]string{"-queue-faults", "drop=0.1,loss=0.1"}, "", options{}, `"loss=0.1" is none of drop=P, duplicate=P, late=P and reorder`},
 		"more than always is no probability":        {[]string{"-queue-faults", "drop=1.1"}, "", options{}, "drop=P is a probability, from 0 to 1"},
@@ -65,7 +69,7 @@ func TestEnvironment(t *testing.T) {
 	}{
 		"simulated: no key of mine reaches the function": {
 			options{providers: simulated},
-			[]string{"AWS_ENDPOINT_URL=http://aws", "OPENAI_API_KEY=", "SIM_KEY=simulated", "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
+			[]string{"AWS_ENDPOINT_URL=http://aws", "OPENAI_API_KEY=", "SIM_KEY=simulated", "SIM_WEBHOOK_SECRET=" + webhookSecret, "SPILLWAY_CONFIG=gateway.json", "SPILLWAY_SIMULATOR_URL=http://sim"},
 		},
 		"config: what the configuration names, and only that": {
 			options{providers: fromFile},

@@ -238,7 +238,7 @@ func TestOwnTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range sample {
-		if _, set := functions[0].env[name]; !set && name != simulatorKey {
+		if _, set := functions[0].env[name]; !set && name != simulatorKey && name != webhookKey {
 			t.Errorf("the sample configuration refers to %s, which the template does not set", name)
 		}
 	}

@@ -357,6 +357,9 @@ func TestSample(t *testing.T) {
 		if strings.HasSuffix(name, "_URL") {
 			return "http://127.0.0.1:1/v1"
 		}
+		if strings.HasSuffix(name, "_WEBHOOK_SECRET") {
+			return "whsec_" + strings.Repeat("c2lt", 8)
+		}
 		return "sk-0123456789"
 	})
 	require.NoError(t, err)

@@ -89,7 +89,12 @@ func TestSample(t *testing.T) {
 	for _, ch := range deployed.Channels {
 		assert.Empty(t, ch.Credentials, "%s has a key, and no variable is set", ch.Name)
 	}
-	local, err := catalog.Load(document, func(string) string { return "http://127.0.0.1:1/v1" })
+	local, err := catalog.Load(document, func(name string) string {
+		if strings.HasSuffix(name, "_WEBHOOK_SECRET") {
+			return "whsec_" + strings.Repeat("c2lt", 8)
+		}
+		return "http://127.0.0.1:1/v1"
+	})
 	require.NoError(t, err)
 	assert.Empty(t, local.Notices)
 	assert.Equal(t, catalog.CommitComplete, local.Routes["whole-answer-v1"].Commit)

@@ -62,11 +62,7 @@ func parseJobWrite(c state.Call) (id string, w jobWrite, ok bool) {
 	if err != nil || id == "" {
 		return "", w, false
 	}
-	var detail struct {
-		Event string `json:"event_id"`
-	}
-	_ = json.Unmarshal([]byte(in.Item["detail"].S), &detail) // one that cannot be read has no event id, which is found
-	return id, jobWrite{Version: version, State: media.State(in.Item["status"].S), Error: in.Item["last_error"].S, Event: detail.Event, At: time.Now()}, true
+	return id, jobWrite{Version: version, State: media.State(in.Item["status"].S), Error: in.Item["last_error"].S, Event: in.Item["event_id"].S, At: time.Now()}, true
 }
 
 // of are the writes of a job, in the order of their versions.

@@ -154,7 +154,7 @@ func TestAMessageThatWasPutAsideIsFoundUnlessItsProcessesWereKilled(t *testing.T
 func TestTheAnnalsHoldWhatTheStoreHasTaken(t *testing.T) {
 	put := func(job, version, status string) state.Call {
 		return state.Call{Operation: "PutItem", Table: "jobs", Status: 200, Body: []byte(`{"Item":{"job":{"S":"` + job + `"},"version":{"N":"` + version +
-			`"},"status":{"S":"` + status + `"},"detail":{"S":"{\"event_id\":\"evt_1\"}"}}}`)}
+			`"},"status":{"S":"` + status + `"},"event_id":{"S":"evt_1"}}}`)}
 	}
 	refused, elsewhere, read := put("job_1", "1", "failed"), put("job_1", "1", "failed"), put("job_1", "1", "failed")
 	refused.Status, elsewhere.Table, read.Operation = 400, "health", "GetItem"
