@@ -396,6 +396,15 @@ func TestWhileTheStoreIsDown(t *testing.T) {
 		assert.Empty(t, got.header.Get("Idempotent-Replayed"))
 		assert.Equal(t, 1, w.studio.total())
 	})
+	t.Run("what cannot be ordered may be a job that could", func(t *testing.T) {
+		w := newWorkshop(t)
+		w.order(t, "k1")
+		w.gateway.Catalog.Organizations["org"].Models = nil
+		w.store.before = when("get")
+		got := w.order(t, "k1")
+		assert.Equal(t, "store_unavailable", got.get("error.code").Str, "nobody knows")
+		assert.True(t, got.get("error.retryable").Bool())
+	})
 	t.Run("the job is there and cannot be claimed: it waits", func(t *testing.T) {
 		w := newWorkshop(t)
 		w.store.before = when("replace")

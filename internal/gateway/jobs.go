@@ -114,15 +114,15 @@ func (g *Gateway) beginJob(ctx context.Context, j *journey, read func() (Asked, 
 }
 
 // boundOr is the job that the key of an order is bound to, which no longer could be ordered: a model that has left the
-// configuration takes no job away. Without one it is the error.
+// configuration takes no job away. Without one it is the error, and where the store does not say it is that.
 func (g *Gateway) boundOr(ctx context.Context, o jobs.Order, why *fault.Error) (*media.Job, bool, *fault.Error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
 	defer cancel()
 	there, err := g.Jobs.Bound(ctx, o)
 	switch {
-	case errors.Is(err, jobs.ErrConflict):
+	case err != nil:
 		return nil, false, g.notBegun(err)
-	case err != nil || there == nil:
+	case there == nil:
 		return nil, false, why
 	default:
 		return there, true, nil
