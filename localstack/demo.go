@@ -29,7 +29,8 @@ const demoLasts = 40 * time.Second
 
 // demo runs the stack, beside one that may be running, has it make media jobs, shows what becomes of them, and ends. Something that is
 // not as it should be is an error.
-func demo(ctx context.Context, o options, stdout, stderr io.Writer) error {
+func demo(ctx context.Context, o options, stdout, terminal io.Writer) error {
+	stderr := &sharedWriter{to: terminal}
 	d, err := readDeployment()
 	if err != nil {
 		return err

@@ -18,7 +18,8 @@ const invokeLog = "invoke.log"
 
 // invoke hands the function one event and prints the answer while it streams. An answer that is whole is no error,
 // whatever its status. Nothing that it started is left when it returns.
-func invoke(ctx context.Context, o options, stdout, stderr io.Writer) error {
+func invoke(ctx context.Context, o options, stdout, terminal io.Writer) error {
+	stderr := &sharedWriter{to: terminal}
 	event, err := os.ReadFile(o.event)
 	if err != nil {
 		return fmt.Errorf("reading the event (-invoke chooses another): %w", err)

@@ -24,7 +24,8 @@ import (
 const templateFile = "template.yaml"
 
 // run runs the stack until ctx ends, which is no error. Nothing that it started is left when it returns.
-func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
+func run(ctx context.Context, o options, stdout, terminal io.Writer) error {
+	stderr := &sharedWriter{to: terminal}
 	d, err := readDeployment()
 	if err != nil {
 		return err
@@ -64,8 +65,9 @@ type runningFunction struct {
 // logOf is the name of the log of a function.
 func logOf(f function) string { return shortName(f.logicalID) + ".log" }
 
-// bringUp builds functions and starts them, each with its log in a file of the name that logName gives it.
-func (o options) bringUp(ctx context.Context, d deployment, functions []function, logName func(function) string, stderr io.Writer) (_ *running, err error) {
+// bringUp builds functions and starts them, each with its log in a file of the name that logName gives it. All of them write
+// what a person should see to stderr, at the same time.
+func (o options) bringUp(ctx context.Context, d deployment, functions []function, logName func(function) string, stderr *sharedWriter) (_ *running, err error) {
 	configuration, err := o.readConfiguration()
 	if err != nil {
 		return nil, err
@@ -91,13 +93,12 @@ func (o options) bringUp(ctx context.Context, d deployment, functions []function
 	if s.aws, err = o.startAWS(ctx, d); err != nil {
 		return nil, err
 	}
-	terminal := &sharedWriter{to: stderr}
 	for _, f := range functions {
 		env, err := o.environment(f, s.aws.endpoint, s.simulator.url, configuration, os.LookupEnv)
 		if err != nil {
 			return nil, err
 		}
-		if s.functions[f.logicalID], err = o.startLogged(f, bootstraps[f.logicalID], env, logName(f), terminal); err != nil {
+		if s.functions[f.logicalID], err = o.startLogged(f, bootstraps[f.logicalID], env, logName(f), stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +119,7 @@ func (o options) startLogged(f function, bootstrap string, env []string, logName
 	return &runningFunction{f, log, front}, nil
 }
 
-// A sharedWriter keeps the lines of several functions apart.
+// A sharedWriter keeps the lines of several functions, and of this process, apart.
 type sharedWriter struct {
 	mu sync.Mutex
 	to io.Writer
