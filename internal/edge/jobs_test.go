@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -319,6 +320,21 @@ func TestAClientThatLeavesWhileItsJobIsSubmitted(t *testing.T) {
 	assert.Equal(t, 1, w.studio.total())
 }
 
+// TestAPanicWhileAJobIsSubmitted: the client is told of a fault of ours, and the job is there, claimed: nobody submits it again.
+func TestAPanicWhileAJobIsSubmitted(t *testing.T) {
+	w := newWorkshop(t)
+	w.studio.answer = func(context.Context, provider.Task) (provider.Submission, error) { panic("a bug in an adapter") }
+	got := w.order(t, "k1")
+	assert.Equal(t, http.StatusInternalServerError, got.status, got.body)
+	assert.Equal(t, "internal_error", got.get("error.code").Str)
+	assert.Equal(t, "internal_error", w.record(t)["outcome"])
+	again := w.order(t, "k1")
+	assert.Equal(t, http.StatusAccepted, again.status)
+	assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+	assert.Equal(t, media.Submitting, w.put(t, again.get("id").Str).State)
+	assert.Equal(t, 1, w.studio.total())
+}
+
 // brokenPipe is a client that cannot be written to.
 type brokenPipe struct{ *httptest.ResponseRecorder }
 
@@ -596,6 +612,19 @@ func TestContent(t *testing.T) {
 			assert.NotContains(t, got.body, signature)
 			assert.Empty(t, got.header.Get("Location"))
 		}
+	})
+	t.Run("the bucket has forgotten it, or has another", func(t *testing.T) {
+		w := newWorkshop(t)
+		id := w.order(t, "k1").get("id").Str
+		w.finish(t, id, mp4)
+		w.works.objects["media/"+id] = "short"
+		got := w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
+		assert.Equal(t, "store_unavailable", got.get("error.code").Str)
+		w.works.broken = fmt.Errorf("opening a work: %w", fs.ErrNotExist)
+		got = w.send(t, http.MethodGet, "/v1/jobs/"+id+"/content?stream=1", "")
+		assert.Equal(t, http.StatusNotFound, got.status)
+		assert.Equal(t, "not_found", got.get("error.code").Str)
+		assert.False(t, got.get("error.retryable").Bool())
 	})
 	t.Run("not made yet", func(t *testing.T) {
 		w := newWorkshop(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"slices"
@@ -36,7 +37,8 @@ type Works interface {
 	// Link signs an address at which whoever has it may read the object for so long, without a header of any kind. It is told to
 	// be of a content type, and to be saved under a file name.
 	Link(ctx context.Context, name, contentType, filename string, ttl time.Duration) (string, error)
-	// Open reads the object, which must not be held in memory whole. The body must fail when it is cut short.
+	// Open reads the object, which must not be held in memory whole. The body must fail when it is cut short. Where there is no
+	// such object the error must wrap fs.ErrNotExist, if the store says so.
 	Open(ctx context.Context, name string) (body io.ReadCloser, size int64, contentType string, err error)
 }
 
@@ -308,6 +310,9 @@ func (g *Gateway) Work(ctx context.Context, call Call, id string, kind media.Kin
 		return nil, nil, &fault.Error{Code: fault.RequestTooLarge, Param: "stream", Message: "the work is larger than can be streamed through the gateway; read it at its link, without stream=1"}
 	}
 	body, size, _, failed := g.Works.Open(ctx, j.Result.Object)
+	if errors.Is(failed, fs.ErrNotExist) {
+		return nil, nil, &fault.Error{Code: fault.NotFound, Param: "id", Message: "the work is not kept any more"}
+	}
 	if failed == nil && size != j.Result.Size {
 		failed = errors.Join(errors.New("the object has not the size of the work"), body.Close())
 	}
