@@ -1,5 +1,5 @@
 #!/bin/sh
-# seed.sh makes the tables and the bucket of template.yaml at AWS_ENDPOINT_URL, which is LocalStack's port where it is not
+# seed.sh makes the tables, the bucket and the queues of template.yaml at AWS_ENDPOINT_URL, which is LocalStack's port where it is not
 # set. What is there is kept. `make run` at that endpoint does the same; this is for other tools.
 set -eu
 cd "$(dirname "$0")/.."

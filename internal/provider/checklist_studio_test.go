@@ -57,6 +57,7 @@ func studioLacks(repository fs.FS, kind string, s studio) (lacks []string) {
 	need(slices.ContainsFunc(gjson.Get(models, `apis.#(api=="`+kind+`").cannot`).Array(), func(f gjson.Result) bool { return f.Str == "chat" }),
 		"internal/catalog/models.json: what the API has no words for, chat among it")
 	need(gjson.Get(models, `models.#(kinds.#(=="`+kind+`"))`).Exists(), "internal/catalog/models.json: rows of its models, one of them for any other")
+	need(strings.Contains(text(repository, "functions/internal/graph/jobs.go"), "&"+kind+".Studio{"), "functions/internal/graph/jobs.go: an entry of the map of studios")
 	need(strings.Contains(text(repository, "README.md"), "`"+kind+"`"), "README.md: the kind among those that are built")
 	need(strings.Contains(text(repository, "infra/gateway.yaml"), kind+" (https://"), "infra/gateway.yaml: the kind, and its address")
 	return lacks
@@ -122,6 +123,7 @@ func madeUpStudio() fstest.MapFS {
 		"internal/fault/testdata/answers/acme.txtar": "-- auth --\n401\n",
 		"internal/catalog/models.json":               `{"apis": [{"api": "acme", "cannot": ["chat"]}], "models": [{"kinds": ["acme"]}]}`,
 		"README.md":                                  "Built: `acme`.\n",
+		"functions/internal/graph/jobs.go":           "\t\"acme\": &acme.Studio{},\n",
 
 		"internal/provider/acme/encode.go":            "package acme\n",
 		"internal/provider/acme/conversation_test.go": "package acme_test\n",
@@ -177,6 +179,7 @@ func TestTheListOfStudiosFindsEachLack(t *testing.T) {
 		{"internal/fault/testdata/answers/acme.txtar", "internal/fault/testdata/answers/acme.txtar: "},
 		{"internal/catalog/models.json", "internal/catalog/models.json: what the API has no words for, chat among it"},
 		{"README.md", "README.md: the kind"},
+		{"functions/internal/graph/jobs.go", "functions/internal/graph/jobs.go: an entry of the map of studios"},
 		{"internal/provider/acme/encode.go", "internal/provider/acme/encode.go"},
 		{"internal/provider/acme/conversation_test.go", "internal/provider/acme/conversation_test.go"},
 		{"internal/provider/acme/decode_test.go", "internal/provider/acme/decode_test.go: a fuzz target FuzzDecode"},
