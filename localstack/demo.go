@@ -51,7 +51,7 @@ func demo(ctx context.Context, o options, stdout, terminal io.Writer) error {
 	go func() { served <- serve(serving, entrance, front.front) }()
 	defer func() {
 		over()
-		_ = <-served // its connections are cut
+		<-served // its connections are cut
 	}()
 
 	ctx, cancel := context.WithTimeout(ctx, demoLasts)
