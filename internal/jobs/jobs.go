@@ -6,26 +6,7 @@
 // which every write is conditional. What makes it happen at all is that the job says when somebody has to look at it
 // next, and that the sweeper does.
 //
-// If the process stops, or a call is lost (2 min are the defaults of media.Limits):
-//
-//	after                                   what is left behind                        who repairs it, and when
-//	a long request is put                   an object that no job names                nobody: there is no job; the lifecycle removes it
-//	the job is created, or left to a queue  a queued job without a message             the sweeper sends one, after 2 min
-//	a claim, or during the submit           a submitting job; perhaps a paid one       its lease ends after 2 min: uncertain. The sweeper asks a
-//	                                                                                   provider that can tell; else it expires at its deadline
-//	a submit, its answer not written        the same                                   〃: it is never submitted again
-//	a refusal is written                    a queued job                               the sweeper, after 2 min, with the next channel
-//	an accepted job is written              a running job without a message            the sweeper, 2 min after its first poll was due
-//	a poll, before its next message         the old message                            the queue delivers it again
-//	the next message, before the write      two messages of one poll                   the first one that is written wins, the other is a duplicate
-//	a copy, before the write of the end     an object that no job names                the old message: it is polled and copied again; the bucket's
-//	                                                                                   lifecycle removes the object
-//	work in hand is copied, not written     an object that no job names                nobody: the job becomes uncertain, and expires
-//	work in hand, before the second write   a running job that names its object        the sweeper, after 2 min
-//	the end is written                      a callback that was not told               the sweeper, after 2 min: the job is the outbox
-//	a callback is told, before the write    a callback that is told again              its receiver knows the event by its id
-//	the table or the bucket fails           the message                                the queue delivers it again; should it put it aside after five
-//	                                                                                   times, the sweeper sends another
+// What a process that stops leaves behind after each step, and who repairs it, is the crash table of ARCHITECTURE.md.
 package jobs
 
 import (
