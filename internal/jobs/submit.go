@@ -78,10 +78,10 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c route.Candidate, last bool) (media.Job, error) {
 	studio := e.Studios[c.Channel.Provider.Kind]
 	owner := e.token()
-	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c)})
+	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c), Refusals: j.Refusals})
 	switch {
 	case errors.Is(err, media.ErrNoEdge):
-		return j, nil // somebody else has it
+		return j, nil // somebody else has it, or had it and was refused
 	case err != nil:
 		return j, err
 	}

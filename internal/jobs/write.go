@@ -37,7 +37,8 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 	defer cancel()
 	from := j.State
 	event = e.priced(j, event)
-	now := e.now() // the same each time, so that a write of ours is known again
+	now := e.now()  // the same each time, so that a write of ours is known again
+	unsure := false // of whether a write of ours was made
 	for try, pause := 1, firstPause; ; try, pause = try+1, min(2*pause, slowPause) {
 		next, err := e.limits().Next(j, event, now)
 		if err != nil {
@@ -47,12 +48,13 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 			e.wrote(ctx, j, next)
 			return next, nil
 		}
+		unsure = unsure || !errors.Is(err, media.ErrChanged)
 		there, unread := e.Jobs.Get(ctx, j.Organization, j.ID)
 		switch {
 		case unread != nil: // the next try asks again
 		case there == nil:
 			return j, errGone
-		case written(*there, next):
+		case unsure && written(*there, next):
 			e.wrote(ctx, j, *there)
 			return *there, nil
 		case there.State != from:

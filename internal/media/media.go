@@ -176,6 +176,8 @@ type Event interface {
 type Claim struct {
 	Owner                         string
 	Channel, Provider, Credential string
+	// Refusals is how many had refused the job when the channel was chosen: a choice that another refusal has overtaken is made anew.
+	Refusals int
 }
 
 // Accepted says that the provider has the job. It follows a claim by the same owner, or a look at an uncertain one.
@@ -272,6 +274,9 @@ func (j Job) to(s State, now time.Time) (Job, error) {
 }
 
 func (e Claim) apply(j Job, now time.Time, l Limits) (Job, error) {
+	if e.Refusals != j.Refusals {
+		return j, ErrNoEdge
+	}
 	j, err := j.to(Submitting, now)
 	if err != nil {
 		return j, err

@@ -46,7 +46,8 @@ func TestEveryEventInEveryState(t *testing.T) {
 		after time.Duration
 		want  table
 	}{
-		"a claim":                              {event: media.Claim{Owner: "o2"}, want: table{media.Queued: media.Submitting}},
+		"a claim": {event: media.Claim{Owner: "o2"}, want: table{media.Queued: media.Submitting}},
+		"a claim of a channel that was chosen before another one refused": {event: media.Claim{Owner: "o2", Refusals: 1}, want: table{}},
 		"accepted, by the owner":               {event: media.Accepted{Owner: "o1", Upstream: "x"}, want: table{media.Submitting: media.Running}},
 		"accepted, by an old owner":            {event: media.Accepted{Owner: "o0", Upstream: "x"}, want: table{}},
 		"found again by a lookup":              {event: media.Accepted{Upstream: "x"}, want: table{media.Uncertain: media.Running}},
@@ -250,7 +251,7 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 180).Draw(t, "s")) * time.Second)
 			owner := fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner"))
 			seq := rapid.Uint64Range(0, 4).Draw(t, "seq")
-			events := []media.Event{media.Claim{Owner: owner}, media.Accepted{Owner: owner, Upstream: "x"}, media.Accepted{Upstream: "x"}, media.Refused{Owner: owner},
+			events := []media.Event{media.Claim{Owner: owner, Refusals: j.Refusals}, media.Accepted{Owner: owner, Upstream: "x"}, media.Accepted{Upstream: "x"}, media.Refused{Owner: owner},
 				media.Lost{Owner: owner}, media.Lost{}, media.Pending{Seq: seq}, media.PollFailed{Seq: seq}, media.Done{},
 				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}, media.Nudged{}}
 			before := j

@@ -86,7 +86,7 @@ func Jobs(t *testing.T, s media.Store) {
 			media.Claim{Owner: "o1", Channel: "a", Provider: "a", Credential: "main"},
 			media.Refused{Owner: "o1", Error: media.Error{Code: "provider_rate_limited", Message: "throttled", Class: "rate_limited"}},
 			media.Nudged{},
-			media.Claim{Owner: "o2", Channel: "b", Provider: "b", Credential: "main"},
+			media.Claim{Owner: "o2", Channel: "b", Provider: "b", Credential: "main", Refusals: 1},
 			media.Lost{Owner: "o2", Error: media.Error{Code: "provider_unavailable", Message: "broken"}},
 			media.Accepted{Upstream: "operations/2", PollIn: 1500 * time.Millisecond},
 			media.Ended{State: media.Cancelled},

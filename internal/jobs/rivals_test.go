@@ -1,0 +1,66 @@
+package jobs_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"spillway/internal/fault"
+	"spillway/internal/jobs"
+	"spillway/internal/media"
+)
+
+// stops runs what a process does until its fuse has burnt down.
+func (w *world) stops(t *testing.T, fuse int, do func()) {
+	t.Helper()
+	w.fuse = fuse
+	assert.PanicsWithValue(t, crashed{}, do)
+}
+
+// TestRivals: whoever works at a job beside another one finds out, and leaves it as good as alone.
+func TestRivals(t *testing.T) {
+	t.Run("a channel that was chosen before another execution was refused by it is not asked again, and none is passed over", func(t *testing.T) {
+		w := newWorld()
+		w.studio.submit, w.studio.poll = []submitted{{err: status(429, fault.RateLimited)}, accepted()}, []polled{pending()}
+		read, _, err := w.engine.Begin(ctx, order())
+		require.NoError(t, err)
+		w.stops(t, 7, func() { _, _ = w.engine.Submit(ctx, read) }) // it has written that the first one refused
+		require.Equal(t, 1, w.job(t, read.ID).Refusals)
+		j, err := w.engine.Submit(ctx, read)
+		require.NoError(t, err)
+		assert.Equal(t, media.Running, j.State)
+		assert.Equal(t, []string{"one", "two"}, w.studio.asked)
+	})
+	t.Run("two that end a job in the same millisecond are one end, which is recorded and told once", func(t *testing.T) {
+		w, j := running(t, polled{Status: succeeded().Status})
+		w.queue, w.changes = nil, nil
+		w.engine.Jobs = &overtaken{Store: w.engine.Jobs, by: func() {
+			_, what, err := w.engine.Cancel(ctx, j.Organization, j.ID)
+			assert.NoError(t, err)
+			assert.Equal(t, jobs.Confirmed, what)
+		}}
+		w.studio.cancel = func() (bool, error) { return true, nil }
+		_, what, err := w.engine.Cancel(ctx, j.Organization, j.ID)
+		require.NoError(t, err)
+		assert.Equal(t, jobs.Confirmed, what)
+		assert.Equal(t, 1, w.ends[j.ID])
+		assert.Len(t, w.changes, 1)
+		assert.Len(t, w.queue, 1)
+	})
+}
+
+// overtaken is a store before whose first write another execution does something.
+type overtaken struct {
+	media.Store
+	by func()
+}
+
+func (o *overtaken) Replace(ctx context.Context, next media.Job) error {
+	if by := o.by; by != nil {
+		o.by = nil
+		by()
+	}
+	return o.Store.Replace(ctx, next)
+}
