@@ -401,8 +401,10 @@ func TestWhileTheStoreIsDown(t *testing.T) {
 		w.store.after, w.store.before = nil, nil
 		again := w.order(t, "k1")
 		assert.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
-		assert.Equal(t, "queued", again.get("status").Str, "the sweeper has it submitted")
-		assert.Zero(t, w.studio.total())
+		assert.Equal(t, "in_progress", again.get("status").Str, "nobody had submitted it, and nobody waits for the sweeper")
+		assert.Equal(t, 1, w.studio.total())
+		assert.Equal(t, again.get("id").Str, w.order(t, "k1").get("id").Str)
+		assert.Equal(t, 1, w.studio.total())
 	})
 	t.Run("the job is written, and it can be read", func(t *testing.T) {
 		w := newWorkshop(t)

@@ -28,6 +28,9 @@ type Jobs interface {
 	// Start submits a fresh job, or leaves that to a queue, and returns it as it has become. It must go on when the client
 	// leaves. After an error the job is as the store has it.
 	Start(ctx context.Context, j media.Job) (media.Job, error)
+	// Resume is Start for a queued job whose order is repeated: it may be called while others submit the same job, and must not
+	// submit it beside them.
+	Resume(ctx context.Context, j media.Job) (media.Job, error)
 	// Cancel ends a job; nil: there is none of this id in the organization. The error is the store's.
 	Cancel(ctx context.Context, organization, id string) (*media.Job, jobs.Cancelled, error)
 }
@@ -106,13 +109,16 @@ func (g *Gateway) beginJob(ctx context.Context, j *journey, read func() (Asked, 
 	if failed != nil {
 		return nil, false, g.notBegun(failed)
 	}
-	if !fresh {
-		return &job, true, nil
+	switch {
+	case fresh:
+		job, failed = g.Jobs.Start(ctx, job)
+	case job.State == media.Queued: // whoever began it may have stopped before it was submitted
+		job, failed = g.Jobs.Resume(ctx, job)
 	}
-	if job, failed = g.Jobs.Start(ctx, job); failed != nil && !errors.Is(failed, jobs.ErrNobody) {
+	if failed != nil && !errors.Is(failed, jobs.ErrNobody) {
 		g.Recorder.StoreLost("job", failed) // the job is there, and the sweeper looks after it
 	}
-	return &job, false, nil
+	return &job, !fresh, nil
 }
 
 // boundOr is the job that the key of an order is bound to, which no longer could be ordered: a model that has left the

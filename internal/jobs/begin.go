@@ -28,7 +28,7 @@ var ErrConflict = errors.New("the key was used for another job")
 // that the job itself is the record of the key, in one write: there is no moment at which one is there without the
 // other, and the key stays bound for as long as the job is kept, a month: longer than the 24 h of contract.md §5, after which a
 // repeat would buy the same work again. It must be submitted by whoever gets it fresh; if that
-// process stops before, the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's or the bucket's: then
+// process stops before, whoever repeats the order may Resume it, and the sweeper has it submitted after 2 min. The error is ErrConflict, or the store's or the bucket's: then
 // there may be a job, and whoever repeats the order with its key learns of it.
 func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, err error) {
 	j = media.New(idOfKey(o.Organization, o.Key), o.Organization, o.Kind, o.Model, o.Request, "evt_"+e.token(), e.now())

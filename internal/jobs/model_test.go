@@ -61,6 +61,8 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 					id = j.ID
 					if fresh {
 						_, _ = w.engine.Start(context.Background(), j)
+					} else {
+						_, _ = w.engine.Resume(context.Background(), j)
 					}
 				})
 			case "deliver":

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,41 @@ func TestRivals(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, media.Running, j.State)
 		assert.Equal(t, []string{"one", "two"}, w.studio.asked)
+	})
+	t.Run("F30: an order that is repeated while its job is queued has it submitted, by one of all that repeat it", func(t *testing.T) {
+		w := newWorld()
+		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+		read, _, err := w.engine.Begin(ctx, order()) // and here the process stops
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				j, fresh, err := w.engine.Begin(ctx, order())
+				assert.NoError(t, err)
+				assert.False(t, fresh)
+				_, err = w.engine.Resume(ctx, j)
+				assert.NoError(t, err)
+			})
+		}
+		all.Go(func() { // it had not stopped after all
+			_, err := w.engine.Start(ctx, read)
+			assert.NoError(t, err)
+		})
+		all.Wait()
+		assert.Equal(t, media.Running, w.job(t, read.ID).State)
+		assert.Equal(t, 1, w.studio.submits)
+	})
+	t.Run("one that waits for the queue is left to it, however often it is repeated", func(t *testing.T) {
+		w, box := withBox(nil, []submitted{{work: mp3}})
+		j, _, err := w.engine.Begin(ctx, music("song"))
+		require.NoError(t, err)
+		_, err = w.engine.Start(ctx, j)
+		require.NoError(t, err)
+		got, err := w.engine.Resume(ctx, j)
+		require.NoError(t, err)
+		assert.Equal(t, media.Queued, got.State)
+		assert.Zero(t, box.submits)
+		assert.Len(t, w.queue, 1)
 	})
 	t.Run("two that end a job in the same millisecond are one end, which is recorded and told once", func(t *testing.T) {
 		w, j := running(t, polled{Status: succeeded().Status})

@@ -27,42 +27,58 @@ var ErrNobody = errors.New("no channel can take the job")
 // the rest is left to whoever takes the messages of Engine.Submits, and the job stays queued; a message that is lost is
 // sent again by the sweeper. Job and error are as Submit's.
 func (e *Engine) Start(ctx context.Context, j media.Job) (media.Job, error) {
-	return e.submitWhile(ctx, j, func(s provider.Studio) bool { return !s.Synchronous() })
+	j, waits, err := e.submitWhile(ctx, j, quick)
+	if waits {
+		e.send(ctx, j, submit, 0)
+	}
+	return j, err
 }
+
+// Resume is Start for a job whose order is repeated while it is queued: whoever began it may have stopped, and may not have. It sends no
+// message: there may be one, and a client may repeat its order as often as it likes. Job and error are as Submit's.
+func (e *Engine) Resume(ctx context.Context, j media.Job) (media.Job, error) {
+	j, _, err := e.submitWhile(ctx, j, quick)
+	return j, err
+}
+
+// quick reports whether a client can wait for a submit's answer.
+func quick(s provider.Studio) bool { return !s.Synchronous() }
 
 // Submit hands a queued job to a provider of either kind: once, except that a channel which surely has not taken it is followed
 // by the next. It returns the job as it has become; that it is no longer queued to begin with, or that another execution
 // submits it, is no error. An error is ErrNobody, or the store's or the bucket's: then the job's state in the store is the truth.
 func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
-	return e.submitWhile(ctx, j, func(provider.Studio) bool { return true })
+	j, _, err := e.submitWhile(ctx, j, func(provider.Studio) bool { return true })
+	return j, err
 }
 
-// submitWhile submits a job here for as long as it is queued and the next in turn is one to be submitted to here.
-func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (media.Job, error) {
+// submitWhile submits a job here for as long as it is queued and the next in turn is one to be submitted to here; waits says that the
+// next is not.
+func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (_ media.Job, waits bool, err error) {
 	for j.State == media.Queued {
 		if !e.now().Before(j.Deadline) {
-			return e.late(e.step(ctx, j, expired))
+			j, err = e.late(e.step(ctx, j, expired))
+			return j, false, err
 		}
 		able := e.able(ctx, j)
 		if len(able) == 0 {
-			return j, ErrNobody
+			return j, false, ErrNobody
 		}
 		if !here(e.Studios[able[0].Channel.Provider.Kind]) {
-			e.send(ctx, j, submit, 0)
-			return j, nil
+			return j, true, nil
 		}
 		request, err := e.wholeRequest(ctx, j) // before the claim: without it nothing is lost
 		if err != nil {
-			return j, err
+			return j, false, err
 		}
 		if j, err = e.submitTo(ctx, j, request, able[0], len(able) == 1); err != nil {
-			return j, err
+			return j, false, err
 		}
 	}
 	if made, ok := made(j); ok {
-		return e.late(e.step(ctx, j, media.Done{Result: made})) // the process that made it stopped before this
+		j, err = e.late(e.step(ctx, j, media.Done{Result: made})) // the process that made it stopped before this
 	}
-	return j, nil
+	return j, false, err
 }
 
 // late makes a step that came too late one that changed nothing.
