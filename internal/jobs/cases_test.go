@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/catalog"
 	"spillway/internal/fault"
 	"spillway/internal/jobs"
 	"spillway/internal/media"
@@ -546,6 +547,40 @@ func TestDeadlinesAndCancels(t *testing.T) {
 		assert.Equal(t, 1, asked)
 		assert.Equal(t, media.Lifetime, got.FinishedAt.Sub(start))
 		assert.Len(t, w.told, 1)
+	})
+	for name, c := range map[string]struct {
+		submit []submitted
+		poll   polled
+		want   string
+	}{
+		"one of which nobody knows": {[]submitted{{err: lost()}}, pending(),
+			"it never became known whether the provider had taken the job, and it was not submitted again; the last that was heard: the provider answered with an error: network"},
+		"one whose provider is silent": {[]submitted{accepted()}, polled{err: status(503, fault.Overloaded), Status: provider.Status{}},
+			"the job did not end before its deadline; the last that was heard: the provider answered with an error: overloaded"},
+		"one that failed to be asked for, and then was": {[]submitted{accepted()}, pending(), "the job did not end before its deadline"},
+	} {
+		t.Run("expired, "+name+", it says what is known of it", func(t *testing.T) {
+			w := limited(catalog.Jobs{MaxPollFailures: 100})
+			w.studio.submit, w.studio.poll = c.submit, []polled{{err: status(502, fault.ServerError)}, c.poll}
+			j := w.post(t, order())
+			w.run(t, media.Lifetime)
+			_, err := w.engine.Sweep(ctx, 10)
+			require.NoError(t, err)
+			got := w.job(t, j.ID)
+			require.Equal(t, media.Expired, got.State)
+			assert.Equal(t, &media.Error{Code: "expired", Message: c.want}, got.Error)
+			assert.Equal(t, c.want, got.View().Error.Message)
+		})
+	}
+	t.Run("one that waits until its deadline says that nobody took it", func(t *testing.T) {
+		w := newWorld()
+		w.engine.Studios = nil
+		j, _, err := w.engine.Begin(ctx, order())
+		require.NoError(t, err)
+		w.now = w.now.Add(media.Lifetime)
+		_, err = w.engine.Sweep(ctx, 10)
+		require.NoError(t, err)
+		assert.Equal(t, "no provider took the job before its deadline", w.job(t, j.ID).Error.Message)
 	})
 	t.Run("one that is done at its deadline is not thrown away", func(t *testing.T) {
 		w, j := running(t)

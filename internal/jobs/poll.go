@@ -16,11 +16,24 @@ import (
 // asking bounds one question to a provider: how a job goes, whether it has one, and to cancel it.
 const asking = 15 * time.Second
 
-var (
-	expired = media.Ended{State: media.Expired, Error: media.Error{Code: "expired", Message: "the job did not end before its deadline"}}
+var errNoChannel = errors.New("the channel or the credential that has the job is not configured any more")
 
-	errNoChannel = errors.New("the channel or the credential that has the job is not configured any more")
-)
+// expiry ends a job that is past its deadline, and says what is known of it: whether it was perhaps made, and why it got no further.
+func expiry(j media.Job) media.Ended {
+	why, last := "the job did not end before its deadline", j.LastError.Message
+	switch {
+	case j.State == media.Queued:
+		why = "no provider took the job before its deadline"
+	case j.State == media.Uncertain:
+		why = "it never became known whether the provider had taken the job, and it was not submitted again"
+	case j.PollFailures == 0:
+		last = "" // it was answered since
+	}
+	if last != "" {
+		why += "; the last that was heard: " + last
+	}
+	return media.Ended{State: media.Expired, Error: media.Error{Code: media.Gone, Message: why}}
+}
 
 // pollJob asks the provider of a running job once. What comes of it is either an end, which is written when the work has been
 // copied, or the next poll, whose message is sent before it is written: a process that stops in between has two messages
@@ -114,7 +127,7 @@ func (e *Engine) giveUp(ctx context.Context, j media.Job) error {
 	if j.State == media.Running {
 		_, _ = e.askToCancel(ctx, j)
 	}
-	return e.end(ctx, j, expired)
+	return e.end(ctx, j, expiry(j))
 }
 
 // askToCancel asks the provider of a running job to stop.

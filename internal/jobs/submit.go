@@ -57,7 +57,7 @@ func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
 func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (_ media.Job, waits bool, err error) {
 	for j.State == media.Queued {
 		if !e.now().Before(j.Deadline) {
-			j, err = e.late(e.step(ctx, j, expired))
+			j, err = e.late(e.step(ctx, j, expiry(j)))
 			return j, false, err
 		}
 		able := e.able(ctx, j)

@@ -90,7 +90,7 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 		if j.State == media.Running {
 			return e.pollJob(ctx, j) // a last time: it may be there, and nobody has looked
 		}
-		return e.end(ctx, j, expired)
+		return e.end(ctx, j, expiry(j))
 	case media.Unlease:
 		j, err := e.step(ctx, j, media.Lost{Error: media.Error{Code: string(fault.InternalError), Message: "whoever submitted it did not say what became of it"}})
 		if err != nil {

@@ -20,6 +20,9 @@ type View struct {
 	Deadline   int64       `json:"deadline"`
 	Error      *ViewError  `json:"error"`
 	Result     *ViewResult `json:"result"`
+	// Message says of an uncertain job what that means; of any other it is left out. It is no error: the job may well succeed, and
+	// whoever takes it for failed and orders it anew may pay twice.
+	Message string `json:"message,omitempty"`
 }
 
 // ViewError is why a job ended without a result.
@@ -38,7 +41,7 @@ type ViewResult struct {
 // View is the job as a client sees it.
 func (j Job) View() View {
 	v := View{ID: j.ID, Object: "media.job", Kind: j.Kind, Status: j.State, Model: j.Model, Progress: j.Progress, CreatedAt: j.CreatedAt.Unix(),
-		FinishedAt: seconds(j.FinishedAt), Deadline: j.Deadline.Unix(), Error: j.viewError()}
+		FinishedAt: seconds(j.FinishedAt), Deadline: j.Deadline.Unix(), Error: j.viewError(), Message: j.viewMessage()}
 	if r := j.Result; r != nil {
 		v.Result = &ViewResult{ContentType: r.ContentType, Size: r.Size, SHA256: r.SHA256}
 	}
@@ -61,6 +64,7 @@ type VideoView struct {
 	Size        json.RawMessage `json:"size"`
 	Error       *ViewError      `json:"error"`
 	RemixedFrom *string         `json:"remixed_from_video_id"`
+	Message     string          `json:"message,omitempty"` // View's, whose word for the job's state OpenAI has not
 }
 
 // openai is our states in OpenAI's four words. What is neither over nor surely begun is in progress: it may be.
@@ -69,7 +73,8 @@ var openai = map[State]string{Queued: "queued", Submitting: "queued", Running: "
 
 // VideoView is a video job as OpenAI's SDKs know it.
 func (j Job) VideoView() VideoView {
-	v := VideoView{ID: j.ID, Object: "video", Status: openai[j.State], Progress: j.Progress, CreatedAt: j.CreatedAt.Unix(), Model: j.Model, Error: j.viewError()}
+	v := VideoView{ID: j.ID, Object: "video", Status: openai[j.State], Progress: j.Progress, CreatedAt: j.CreatedAt.Unix(), Model: j.Model, Error: j.viewError(),
+		Message: j.viewMessage()}
 	var asked struct{ Prompt, Seconds, Size json.RawMessage }
 	_ = json.Unmarshal(j.Request, &asked) // a body that is none was refused when the job was made
 	v.Prompt, v.Seconds, v.Size = asked.Prompt, asked.Seconds, asked.Size
@@ -89,6 +94,19 @@ func (j Job) viewError() *ViewError {
 	default:
 		return nil
 	}
+}
+
+// viewMessage is what there is to say of a job of which nobody knows.
+func (j Job) viewMessage() string {
+	if j.State != Uncertain {
+		return ""
+	}
+	why := ""
+	if j.LastError.Message != "" {
+		why = " (" + j.LastError.Message + ")"
+	}
+	return "nobody knows whether the provider has taken the job" + why +
+		"; it is not submitted again, and expires at its deadline unless it is found before. An order with another Idempotency-Key may be paid for twice"
 }
 
 func seconds(t time.Time) *int64 {

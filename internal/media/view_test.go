@@ -47,6 +47,20 @@ func TestViews(t *testing.T) {
 		assert.Equal(t, "failed", expired.VideoView().Status)
 		assert.Nil(t, expired.VideoView().CompletedAt)
 	})
+	t.Run("one of which nobody knows says so, and is not called failed", func(t *testing.T) {
+		lost, err := claimed.Next(media.Lost{Owner: "o1", Error: media.Error{Code: "provider_unavailable", Message: "the provider answered with an error: network"}}, start)
+		require.NoError(t, err)
+		const says = "nobody knows whether the provider has taken the job (the provider answered with an error: network); it is not submitted again, " +
+			"and expires at its deadline unless it is found before. An order with another Idempotency-Key may be paid for twice"
+		assert.Equal(t, says, lost.View().Message)
+		assert.Equal(t, says, lost.VideoView().Message)
+		assert.Nil(t, lost.View().Error)
+		assert.Equal(t, media.Uncertain, lost.View().Status)
+		assert.Equal(t, "in_progress", lost.VideoView().Status)
+		for _, j := range []media.Job{asked, claimed, running, done, expired, filtered} {
+			assert.NotContains(t, rendered(t, j.View())+rendered(t, j.VideoView()), `"message":"nobody`)
+		}
+	})
 	t.Run("nothing of a provider is in any view", func(t *testing.T) {
 		for _, j := range []media.Job{asked, claimed, running, done, expired, filtered} {
 			for _, v := range []any{j.View(), j.VideoView()} {
