@@ -372,6 +372,26 @@ func TestWhatAPollsAnswerMeans(t *testing.T) {
 		assert.Nil(t, got.Error)
 		assert.Nil(t, got.View().Error)
 	})
+	t.Run("F28: a provider that is down and wants to be asked each second does not end a job in half a minute", func(t *testing.T) {
+		w, j := running(t)
+		soon := fault.Hint{Known: true, Wait: time.Second}
+		w.studio.poll = []polled{{err: &fault.Failure{Observation: fault.Observation{Status: 503, Sent: true, Parsed: true, Hint: soon}, Class: fault.Overloaded}}}
+		w.run(t, 10*time.Minute)
+		assert.Equal(t, media.Running, w.job(t, j.ID).State)
+		w.studio.poll = []polled{succeeded()}
+		w.run(t, time.Minute)
+		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
+	})
+	t.Run("nor one that is up, and whose work takes twenty minutes", func(t *testing.T) {
+		w, j := running(t)
+		w.studio.poll = []polled{{Status: provider.Status{State: media.Running, Hint: time.Second}}}
+		w.run(t, 20*time.Minute)
+		assert.Equal(t, media.Running, w.job(t, j.ID).State)
+		assert.Less(t, w.studio.polls, media.MaxPolls*3/4)
+		w.studio.poll = []polled{succeeded()}
+		w.run(t, time.Minute)
+		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
+	})
 	t.Run("F28: twenty failures in a row end it", func(t *testing.T) {
 		w, j := running(t)
 		w.studio.poll = []polled{{err: status(502, fault.ServerError)}}

@@ -44,7 +44,7 @@ func (e *Engine) pollJob(ctx context.Context, j media.Job) error {
 	}
 	studio, c, err := e.whoHas(j)
 	if err != nil {
-		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.pollIn(j, 0),
+		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.repollIn(j, 0),
 			Error: media.Error{Code: string(fault.NoProviderAvailable), Message: err.Error()}})
 	}
 	var status provider.Status
@@ -62,7 +62,7 @@ func (e *Engine) pollJob(ctx context.Context, j media.Job) error {
 		if f.Hint.Known {
 			hint = f.Hint.Wait
 		}
-		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.pollIn(j, hint), Error: errorOf(f)})
+		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.repollIn(j, hint), Error: errorOf(f)})
 	}
 	switch status.State {
 	case media.Succeeded:
@@ -91,7 +91,7 @@ func (e *Engine) collect(ctx context.Context, j media.Job, a *provider.Artifact)
 		return e.end(ctx, j, media.Ended{State: media.Failed, Error: why.Error})
 	default:
 		e.trouble(j, "copying its result: "+why.Message, why.cause)
-		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.pollIn(j, 0), Error: why.Error})
+		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.repollIn(j, 0), Error: why.Error})
 	}
 }
 
@@ -120,6 +120,11 @@ func (e *Engine) again(ctx context.Context, j media.Job, event media.Event) erro
 // pollIn is when a running job is asked for again: at its deadline for the last time.
 func (e *Engine) pollIn(j media.Job, hint time.Duration) time.Duration {
 	return min(e.limits().PollIn(j.Seq, hint, e.random()), max(j.Deadline.Sub(e.now()), 0))
+}
+
+// repollIn is the same for one whose poll failed.
+func (e *Engine) repollIn(j media.Job, hint time.Duration) time.Duration {
+	return min(e.limits().RepollIn(j.Seq, hint, e.random()), max(j.Deadline.Sub(e.now()), 0))
 }
 
 // giveUp ends a job that is past its deadline. The provider is asked to stop; whether it does is its own to say.

@@ -12,11 +12,23 @@ const (
 )
 
 // PollIn is when to ask for a job again after poll number seq, 0 for the first: 2, 4, 8 … 60 s, ± 20 %. A provider's hint
-// wins as it is, 0 is none. random is in [0, 1).
+// wins as it is, 0 is none; but half of the polls a job always has left for its usual pauses, since one that is asked for each second
+// because its provider says so would be out of polls, and end, long before its deadline. random is in [0, 1).
 func (l Limits) PollIn(seq uint64, hint time.Duration, random float64) time.Duration {
-	if hint > 0 {
+	usual := l.usualPoll(seq, random)
+	if hint > 0 && (hint > usual || seq < uint64(l.whole().MaxPolls)/2) { //nolint:gosec // a count
 		return hint
 	}
+	return usual
+}
+
+// RepollIn is when to ask again after poll number seq failed: a hint is not waited less for, and never shortens the usual pause. A
+// provider that is down and asks for another call each second would otherwise use up all failures that a job may have in half a minute.
+func (l Limits) RepollIn(seq uint64, hint time.Duration, random float64) time.Duration {
+	return max(hint, l.usualPoll(seq, random))
+}
+
+func (l Limits) usualPoll(seq uint64, random float64) time.Duration {
 	l = l.whole()
 	d := l.FirstPoll
 	for ; seq > 0 && d < l.SlowestPoll; seq-- {
