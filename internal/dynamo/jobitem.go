@@ -118,7 +118,7 @@ func readJob(it item) (media.Job, error) {
 	v := view(it)
 	var d jobDetail
 	if err := json.Unmarshal([]byte(v.text("detail")), &d); err != nil {
-		return media.Job{}, fmt.Errorf("reading a job: %w", err)
+		return media.Job{}, fmt.Errorf("reading the job %s: its detail is not JSON", strconv.Quote(v.text("job")))
 	}
 	j := media.Job{Request: v.binary("request"), Fingerprint: d.Fingerprint, Callback: d.Callback, Owner: d.Owner, Upstream: d.Upstream, Cost: d.Cost}
 	for name, of := range jobTexts {
@@ -139,7 +139,7 @@ func readJob(it item) (media.Job, error) {
 		*of(&j) = v.boolean(name)
 	}
 	if !slices.Contains(media.States(), j.State) {
-		return media.Job{}, fmt.Errorf("reading a job: its status is %s", strconv.Quote(string(j.State)))
+		return media.Job{}, fmt.Errorf("reading the job %s: its status is %s", strconv.Quote(j.ID), strconv.Quote(string(j.State)))
 	}
 	if name := v.text("request_object"); name != "" {
 		size, _ := v.number("request_size")

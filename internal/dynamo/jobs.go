@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -98,38 +99,41 @@ func (s *Jobs) List(ctx context.Context, organization string, state media.State,
 		in.ExpressionAttributeNames["#status"] = "status"
 		in.ExpressionAttributeValues[":status"] = text(string(state))
 	}
-	return s.query(ctx, in, limit)
+	jobs, unread, err := s.query(ctx, in, limit)
+	return jobs, cmp.Or(err, unread)
 }
 
 // Open implements media.Store.
 func (s *Jobs) Open(ctx context.Context, before time.Time, limit int) ([]media.Job, error) {
-	return s.query(ctx, &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(dueIndex), KeyConditionExpression: aws.String("#due = :open AND #look_at < :before"),
+	jobs, unread, err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(dueIndex), KeyConditionExpression: aws.String("#due = :open AND #look_at < :before"),
 		ExpressionAttributeNames:  map[string]string{"#due": "due", "#look_at": "look_at"},
 		ExpressionAttributeValues: item{":open": text(duePartition), ":before": number(before.UnixMilli())}}, limit)
+	return jobs, cmp.Or(err, unread)
 }
 
-// query reads pages until there are enough. What is not filtered is read no further than that: a page is a megabyte.
-func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) ([]media.Job, error) {
-	var jobs []media.Job
+// query reads pages until there are enough. What is not filtered is read no further than that: a page is a megabyte. unread is why an item
+// among them is no job, as an operator's hand or another version may have left it: the others are read all the same.
+func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) (jobs []media.Job, unread, err error) {
 	if in.FilterExpression == nil {
 		in.Limit = aws.Int32(int32(min(limit, math.MaxInt32))) //nolint:gosec // it is bounded
 	}
 	for page := 1; ; page++ {
 		out, err := s.API.Query(ctx, in)
 		if err != nil {
-			return nil, fmt.Errorf("querying the jobs: %w", err)
+			return nil, nil, fmt.Errorf("querying the jobs: %w", err)
 		}
 		for _, it := range out.Items {
 			j, err := readJob(it)
 			if err != nil {
-				return nil, err
+				unread = cmp.Or(unread, err)
+				continue
 			}
 			if jobs = append(jobs, j); len(jobs) == limit {
-				return jobs, nil
+				return jobs, unread, nil
 			}
 		}
 		if len(out.LastEvaluatedKey) == 0 || in.FilterExpression != nil && page == maxPages {
-			return jobs, nil
+			return jobs, unread, nil
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
 	}

@@ -212,6 +212,32 @@ func TestAListOfOneStateLooksThroughSoManyPages(t *testing.T) {
 	assert.Equal(t, 8, api.pages)
 }
 
+// listed is an index with one page.
+type listed struct {
+	dynamo.Querier
+	items []map[string]types.AttributeValue
+}
+
+func (l listed) Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
+	return &sdk.QueryOutput{Items: l.items}, nil
+}
+
+// TestAnItemThatIsNoJobKeepsNoOtherFromBeingFound: an operator's hand, or another version, may have written it. It stands first among the
+// due ones for as long as it is there, so that without this no sweep would find anything any more.
+func TestAnItemThatIsNoJobKeepsNoOtherFromBeingFound(t *testing.T) {
+	good, err := dynamo.WriteJob(media.New("job_1", "acme", media.Video, "veo", []byte(`{}`), "evt_1", time.Unix(0, 0)))
+	require.NoError(t, err)
+	for why, broken := range map[string]map[string]types.AttributeValue{
+		`reading the job "job_2": its status is "paused"`: {"job": word("job_2"), "status": word("paused"), "detail": word("{}")},
+		`reading the job "job_3": its detail is not JSON`: {"job": word("job_3"), "status": word("running"), "detail": word("S1")},
+	} {
+		open, err := (&dynamo.Jobs{API: listed{items: []map[string]types.AttributeValue{broken, good}}, Table: "t"}).Open(t.Context(), time.Now(), 10)
+		require.EqualError(t, err, why)
+		require.Len(t, open, 1)
+		assert.Equal(t, "job_1", open[0].ID)
+	}
+}
+
 func FuzzReadJob(f *testing.F) {
 	f.Add("status=running\ndetail={}\nseq=1\nnext_poll_at=2030-01-01T00:00:12.500Z\ncancel_asked=true")
 	f.Add("status=failed\ndetail={\"upstream\":\"x\"}\n#poll_number=-1\n#version=99999999999999999999\nlast_error=x\nresult_object=o\n#result_size=-5")

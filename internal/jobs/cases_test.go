@@ -602,6 +602,29 @@ func TestDeadlinesAndCancels(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "no provider took the job before its deadline", w.job(t, j.ID).Error.Message)
 	})
+	t.Run("one whose provider's answer makes us panic ends at its deadline all the same, and its callback is told", func(t *testing.T) {
+		w, j := running(t)
+		w.engine.Studios = map[string]provider.Studio{"fal": panicking{}}
+		w.queue = nil
+		w.now = w.now.Add(media.Lifetime)
+		_, err := w.engine.Sweep(ctx, 10)
+		require.NoError(t, err)
+		assert.Equal(t, media.Expired, w.job(t, j.ID).State)
+		assert.Equal(t, []string{"string"}, w.panics)
+		w.run(t, time.Second)
+		assert.Len(t, w.told, 1)
+	})
+	t.Run("jobs that cannot be read keep no other from being looked after", func(t *testing.T) {
+		w, j := running(t)
+		w.queue, w.studio.poll = nil, []polled{succeeded()}
+		w.engine.Jobs = partly{w.engine.Jobs}
+		w.now = w.now.Add(media.Overdue + time.Minute)
+		did, err := w.engine.Sweep(ctx, 10)
+		require.ErrorIs(t, err, errUnread)
+		assert.Equal(t, map[media.Task]int{media.Enqueue: 1}, did)
+		w.run(t, time.Second)
+		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
+	})
 	t.Run("one that is done at its deadline is not thrown away", func(t *testing.T) {
 		w, j := running(t)
 		w.queue, w.studio.poll = nil, []polled{succeeded()}
@@ -773,4 +796,14 @@ func TestCallbacks(t *testing.T) {
 		assert.Empty(t, w.told)
 		assert.Empty(t, w.queue)
 	})
+}
+
+// partly is a store in which a job cannot be read.
+type partly struct{ media.Store }
+
+var errUnread = errors.New("its status is \"paused\"")
+
+func (p partly) Open(ctx context.Context, before time.Time, limit int) ([]media.Job, error) {
+	all, err := p.Store.Open(ctx, before, limit)
+	return all, errors.Join(err, errUnread)
 }

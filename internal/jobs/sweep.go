@@ -18,7 +18,7 @@ import (
 const sweepers = 8
 
 // Sweep looks after at most limit jobs that nobody else does any more: it sends lost messages again, ends leases and jobs that are past
-// their time, and asks about jobs of which nobody knows. It returns how many it did what for. It may run as often and
+// their time, and asks about jobs of which nobody knows. It returns how many it did what for, also beside the error of what could not be found or read. It may run as often and
 // beside as many others as it likes: what it writes is conditional, and what it sends twice is a duplicate. It stops when less
 // than 5 s are left; the next one goes on. What asks a provider comes last, so that one that hangs keeps no other job waiting.
 func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, error) {
@@ -30,7 +30,7 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	now := e.now()
 	open, err := e.Jobs.Open(ctx, now, limit)
 	if err != nil {
-		return nil, fmt.Errorf("looking for jobs: %w", err)
+		err = fmt.Errorf("looking for jobs: %w", err)
 	}
 	var mu sync.Mutex
 	did := map[media.Task]int{}
@@ -52,7 +52,7 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 		})
 	}
 	wait.Wait()
-	return did, nil
+	return did, err
 }
 
 // errand is what a sweep has to do for a job.
@@ -88,7 +88,7 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 		}
 	case media.GiveUp:
 		if j.State == media.Running {
-			return e.pollJob(ctx, j) // a last time: it may be there, and nobody has looked
+			return e.lastLook(ctx, j)
 		}
 		return e.end(ctx, j, expiry(j))
 	case media.Unlease:
@@ -104,6 +104,15 @@ func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) er
 		return e.reconcile(ctx, j)
 	}
 	return nil
+}
+
+// lastLook asks for a job whose time is up: it may be there, and nobody has looked. One at which that panics ends all the same: it
+// would again each minute, and its client would never be told.
+func (e *Engine) lastLook(ctx context.Context, j media.Job) (err error) {
+	if !e.fence(j.ID, func() error { err = e.pollJob(ctx, j); return nil }) {
+		return e.end(ctx, j, expiry(j))
+	}
+	return err
 }
 
 // reconcile asks the provider whether it has a job of which nobody knows. One whose provider cannot tell, or cannot be asked, stays

@@ -24,7 +24,7 @@ type Store interface {
 	// be some seconds behind, and need not look for those of one state behind some thousand newer ones.
 	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
 	// Open returns jobs whose LookAt came before the time, those that wait for longest first; at most limit. It may be some
-	// seconds behind.
+	// seconds behind. A job that cannot be read must keep no other from being found: beside an error there may be jobs.
 	Open(ctx context.Context, before time.Time, limit int) ([]Job, error)
 }
 
