@@ -101,6 +101,9 @@ func writtenJob(j media.Job) (item, error) {
 	if o := j.Whole; o != nil {
 		it["request_object"], it["request_size"], it["request_sha256"] = text(o.Object), number(o.Size), text(o.SHA256)
 	}
+	if len(j.RefusedBy) > 0 {
+		it["refused_by"] = writtenRefusers(j.RefusedBy)
+	}
 	if r := j.Result; r != nil {
 		it["result_object"], it["result_type"], it["result_size"], it["result_sha256"] = text(r.Object), text(r.ContentType), number(r.Size), text(r.SHA256)
 	}
@@ -145,6 +148,7 @@ func readJob(it item) (media.Job, error) {
 		size, _ := v.number("request_size")
 		j.Whole = &media.Kept{Object: name, Size: max(size, 0), SHA256: v.text("request_sha256")}
 	}
+	j.RefusedBy = readRefusers(it["refused_by"])
 	if name := v.text("result_object"); name != "" {
 		size, _ := v.number("result_size")
 		j.Result = &media.Result{Object: name, ContentType: v.text("result_type"), Size: max(size, 0), SHA256: v.text("result_sha256")}
@@ -153,4 +157,27 @@ func readJob(it item) (media.Job, error) {
 		j.Error = &why // a job that ends without a result ends with its last error
 	}
 	return j, nil
+}
+
+// writtenRefusers are those who refused a job, for people and for code: a list of channels, each with the credential's alias.
+func writtenRefusers(all []media.Refuser) types.AttributeValue {
+	list := make([]types.AttributeValue, len(all))
+	for i, r := range all {
+		list[i] = &types.AttributeValueMemberM{Value: item{"channel": text(r.Channel), "credential": text(r.Credential)}}
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}
+
+// readRefusers reads them. What is none of them is left out: then the job was refused by more than are named.
+func readRefusers(from types.AttributeValue) (all []media.Refuser) {
+	list, _ := from.(*types.AttributeValueMemberL)
+	if list == nil {
+		return nil
+	}
+	for _, value := range list.Value {
+		if m, ok := value.(*types.AttributeValueMemberM); ok && m != nil {
+			all = append(all, media.Refuser{Channel: view(m.Value).text("channel"), Credential: view(m.Value).text("credential")})
+		}
+	}
+	return all
 }

@@ -126,6 +126,34 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			told_at: 2030-01-01T00:00:04.000Z
 			updated_at: 2030-01-01T00:00:04.000Z
 			version: 4`},
+		"one that two have refused": {[]media.Event{claim, media.Refused{Owner: "execution-1", Error: failed},
+			media.Claim{Owner: "execution-2", Channel: "fal/veo", Provider: "fal", Credential: "spare", Refusals: 1}, media.Refused{Owner: "execution-2", Error: failed}}, `
+			created_at: 2030-01-01T00:00:00.000Z
+			deadline_at: 2030-01-01T00:30:00.000Z
+			due: open
+			event_id: evt_1
+			expires_at: 1896048004
+			id: acme%2Fx#job_1
+			idempotency_key: k 1
+			job: job_1
+			kind: video
+			last_error: the provider answered with an error: server_error
+			last_error_class: server_error
+			last_error_code: provider_unavailable
+			look_at: 1893456004000
+			model: veo
+			organization: acme/x
+			poll_failures: 0
+			poll_number: 0
+			progress: 0
+			refusals: 2
+			refused_by: [channel: google/veo@eu, credential: main; channel: fal/veo, credential: spare]
+			request: {"prompt":"p"}
+			status: queued
+			submits: 0
+			tells: 0
+			updated_at: 2030-01-01T00:00:04.000Z
+			version: 4`},
 		"one of which nobody knows": {[]media.Event{claim, media.Lost{Owner: "execution-1", Error: media.Error{Code: "provider_unavailable", Message: "broken off"}}}, `
 			channel: google/veo@eu
 			created_at: 2030-01-01T00:00:00.000Z
@@ -173,6 +201,8 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 					value = v.Value
 				case *types.AttributeValueMemberN:
 					value = v.Value
+				case *types.AttributeValueMemberL:
+					value = refusers(t, v)
 				case *types.AttributeValueMemberB:
 					value = string(v.Value)
 				case *types.AttributeValueMemberBOOL:
@@ -189,6 +219,54 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			back, err := dynamo.ReadJob(api.put)
 			require.NoError(t, err)
 			assert.Equal(t, j, back)
+		})
+	}
+}
+
+// refusers is a list of maps of texts as the console shows it.
+func refusers(t *testing.T, list *types.AttributeValueMemberL) string {
+	t.Helper()
+	var all []string
+	for _, element := range list.Value {
+		require.IsType(t, &types.AttributeValueMemberM{}, element)
+		members := element.(*types.AttributeValueMemberM).Value //nolint:forcetypeassert // it is one
+		var texts []string
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			require.IsType(t, &types.AttributeValueMemberS{}, members[name])
+			texts = append(texts, name+": "+members[name].(*types.AttributeValueMemberS).Value) //nolint:forcetypeassert // it is one
+		}
+		all = append(all, strings.Join(texts, ", "))
+	}
+	return "[" + strings.Join(all, "; ") + "]"
+}
+
+// TestWhoRefusedAJobIsRead: also as versions before and after this one may have written it.
+func TestWhoRefusedAJobIsRead(t *testing.T) {
+	refuser := func(channel string) types.AttributeValue {
+		return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"channel": word(channel), "credential": word("main"), "at": number("5")}}
+	}
+	list := func(all ...types.AttributeValue) types.AttributeValue {
+		return &types.AttributeValueMemberL{Value: all}
+	}
+	for name, c := range map[string]struct {
+		attribute types.AttributeValue
+		want      []media.Refuser
+	}{
+		"only their number":            {nil, nil},
+		"all of them":                  {list(refuser("a"), refuser("b")), []media.Refuser{{Channel: "a", Credential: "main"}, {Channel: "b", Credential: "main"}}},
+		"none":                         {list(), nil},
+		"one that is none is left out": {list(word("a"), refuser("b"), number("1")), []media.Refuser{{Channel: "b", Credential: "main"}}},
+		"no list":                      {word("a"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			it := map[string]types.AttributeValue{"status": word("queued"), "detail": word("{}"), "refusals": number("2")}
+			if c.attribute != nil {
+				it["refused_by"] = c.attribute
+			}
+			j, err := dynamo.ReadJob(it)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, j.RefusedBy)
+			assert.Equal(t, 2, j.Refusals)
 		})
 	}
 }
@@ -242,12 +320,18 @@ func FuzzReadJob(f *testing.F) {
 	f.Add("status=running\ndetail={}\nseq=1\nnext_poll_at=2030-01-01T00:00:12.500Z\ncancel_asked=true")
 	f.Add("status=failed\ndetail={\"upstream\":\"x\"}\n#poll_number=-1\n#version=99999999999999999999\nlast_error=x\nresult_object=o\n#result_size=-5")
 	f.Add("status=dancing\ndetail={}")
+	f.Add("status=queued\ndetail={}\n#refusals=3\n@channel=fal/veo\n@credential=main\n@channel=")
 	f.Fuzz(func(t *testing.T, lines string) {
-		it := map[string]types.AttributeValue{}
+		it, refusers := map[string]types.AttributeValue{}, &types.AttributeValueMemberL{}
 		for line := range strings.Lines(lines) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 			if name, isNumber := strings.CutPrefix(name, "#"); isNumber {
 				it[name] = number(value)
+				continue
+			}
+			if name, isOfRefuser := strings.CutPrefix(name, "@"); isOfRefuser {
+				refusers.Value = append(refusers.Value, &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{name: word(value)}})
+				it["refused_by"] = refusers
 				continue
 			}
 			it[name] = word(value)
@@ -264,7 +348,7 @@ func FuzzReadJob(f *testing.F) {
 			t.Fatal(err)
 		}
 		back, err := dynamo.ReadJob(again)
-		if err != nil || back.State != j.State || back.Seq != j.Seq || !reflect.DeepEqual(back.Error, j.Error) || !reflect.DeepEqual(back.Result, j.Result) {
+		if err != nil || back.State != j.State || back.Seq != j.Seq || !reflect.DeepEqual(back.Error, j.Error) || !reflect.DeepEqual(back.Result, j.Result) || !slices.Equal(back.RefusedBy, j.RefusedBy) {
 			t.Fatalf("%v: %+v became %+v", err, j, back)
 		}
 	})

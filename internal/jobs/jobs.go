@@ -99,9 +99,8 @@ type Engine struct {
 	Catalog *catalog.Catalog
 	// Studios are the adapters by the kind of their provider.
 	Studios map[string]provider.Studio
-	// Plan returns who may make a job: channels of its model alone, each with a credential, in the order of trying. For one job
-	// the order must stay the same while the configuration does: those that refused it are passed over by their number. nil:
-	// as route.ResolveWork says.
+	// Plan returns who may make a job: channels of its model alone, each with a credential, in the order of trying. Those that
+	// have refused the job may be among them: they are passed over. nil: as route.ResolveWork says.
 	Plan func(ctx context.Context, j media.Job) []route.Candidate
 	// Submits takes the messages of jobs that wait to be submitted: whoever handles one may have to wait for the work itself,
 	// so that a batch of this queue should be one message. Polls takes those of jobs to be asked for, and Tells those of

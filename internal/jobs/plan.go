@@ -14,23 +14,28 @@ import (
 	"spillway/internal/route"
 )
 
-// able are those who may make a job, have an adapter, and have not refused it.
+// able are those who may make a job, have an adapter, and have not refused it, in the order of trying. The plan may have changed since one
+// of them did: each is known by its name. Of a job from before their names were kept it is as many as refused it that are passed over.
 func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
 	plan := e.Plan
 	if plan == nil {
 		plan = e.plan
 	}
-	all := slices.DeleteFunc(slices.Clone(plan(ctx, j)), func(c route.Candidate) bool { return e.Studios[c.Channel.Provider.Kind] == nil })
-	all = all[:min(maxRefusals, len(all))]
-	return all[min(j.Refusals, len(all)):]
+	all := slices.DeleteFunc(slices.Clone(plan(ctx, j)), func(c route.Candidate) bool {
+		return e.Studios[c.Channel.Provider.Kind] == nil || slices.Contains(j.RefusedBy, media.Refuser{Channel: c.Channel.Name, Credential: alias(c)})
+	})
+	nameless := max(j.Refusals-len(j.RefusedBy), 0)
+	return all[min(nameless, len(all)):]
 }
+
+// last reports whether nobody else may be asked if one of so many refuses, too.
+func last(j media.Job, able int) bool { return able == 1 || j.Refusals+1 >= maxRefusals }
 
 // features are what a channel must be able to make.
 var features = map[media.Kind]catalog.Feature{media.Video: catalog.Videos, media.Music: catalog.Music}
 
 // plan is who may make a job: channels of its model alone, the preferred one first, then by priority, with the organization's own
-// credentials before the platform's. Equals are drawn by their weights, for one job the same each time, whoever asks. Circuits
-// and holds are not asked: they change from one look to the next, and a provider that refuses is passed over by its refusal.
+// credentials before the platform's. Equals are drawn by their weights, for one job the same each time, whoever asks.
 func (e *Engine) plan(_ context.Context, j media.Job) []route.Candidate {
 	org := e.Catalog.Organizations[j.Organization]
 	if org == nil {

@@ -71,7 +71,7 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 		if err != nil {
 			return j, false, err
 		}
-		if j, err = e.submitTo(ctx, j, request, able[0], len(able) == 1); err != nil {
+		if j, err = e.submitTo(ctx, j, request, able[0], last(j, len(able))); err != nil {
 			return j, false, err
 		}
 	}
@@ -91,7 +91,7 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 
 // submitTo makes the one call that may create the job at a provider. From the claim on nobody else makes one: a process that
 // stops before the answer is written leaves a lease, and at its end a job of which nobody knows.
-func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c route.Candidate, last bool) (media.Job, error) {
+func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c route.Candidate, final bool) (media.Job, error) {
 	studio := e.Studios[c.Channel.Provider.Kind]
 	owner := e.token()
 	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c), Refusals: j.Refusals})
@@ -118,7 +118,7 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c ro
 	}
 	switch {
 	case f != nil:
-		return e.late(e.step(ctx, j, judge(f, owner, last)))
+		return e.late(e.step(ctx, j, judge(f, owner, final)))
 	case taken.Artifact != nil:
 		return e.take(within, j, owner, *taken.Artifact)
 	case taken.Upstream == "":

@@ -94,6 +94,9 @@ type Job struct {
 	LeaseUntil time.Time
 	// Submits counts the calls that may have created a job at a provider, Refusals those that surely did not.
 	Submits, Refusals int
+	// RefusedBy are those who have refused it, in their order: each is asked once. A job from before their names were kept has only
+	// their number, so that it may be shorter than Refusals.
+	RefusedBy []Refuser
 	// Upstream is the provider's handle on the job: what its adapter needs to ask for it.
 	Upstream string
 
@@ -135,6 +138,9 @@ type Cost struct {
 
 // Unmade is the cost of a job that no provider has begun.
 func Unmade() Cost { return Cost{Known: true, Basis: "unmade"} }
+
+// Refuser is who surely has not taken a job: a channel, with a credential, by its alias.
+type Refuser struct{ Channel, Credential string }
 
 // Error is why a job ended without a result. Code is one of contract.md §2 and the media words of §8.
 type Error struct {
@@ -309,6 +315,7 @@ func (e Refused) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	j, err := j.to(Queued, now)
 	j.Submits--
 	j.Refusals++
+	j.RefusedBy = append(slices.Clip(j.RefusedBy), Refuser{Channel: j.Channel, Credential: j.Credential})
 	j.Channel, j.Provider, j.Credential = "", "", ""
 	j.LastError = e.Error
 	return j, err

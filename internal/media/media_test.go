@@ -272,6 +272,31 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 
 func TestTheMemoryKeepsWhatAStoreMust(t *testing.T) { storetest.Jobs(t, &media.Memory{}) }
 
+// TestWhoRefusedAJobIsRemembered: by name, in their order; a value from before does not change with the next.
+func TestWhoRefusedAJobIsRemembered(t *testing.T) {
+	j := queued()
+	var before []media.Job
+	for _, channel := range []string{"a", "b", "c"} {
+		before = append(before, j)
+		for _, e := range []media.Event{media.Claim{Owner: "o", Channel: channel, Credential: "main", Refusals: j.Refusals}, media.Refused{Owner: "o"}} {
+			var err error
+			j, err = j.Next(e, start)
+			require.NoError(t, err)
+		}
+	}
+	main := func(channel string) media.Refuser { return media.Refuser{Channel: channel, Credential: "main"} }
+	assert.Equal(t, []media.Refuser{main("a"), main("b"), main("c")}, j.RefusedBy)
+	assert.Equal(t, 3, j.Refusals)
+	for i, b := range before {
+		assert.Len(t, b.RefusedBy, i)
+	}
+	other, err := before[2].Next(media.Claim{Owner: "o", Channel: "z", Credential: "main", Refusals: 2}, start)
+	require.NoError(t, err)
+	_, err = other.Next(media.Refused{Owner: "o"}, start)
+	require.NoError(t, err)
+	assert.Equal(t, main("c"), j.RefusedBy[2])
+}
+
 // TestTheCostOfAnEnd: a cost belongs to the end alone, and one that nobody knows is not zero.
 func TestTheCostOfAnEnd(t *testing.T) {
 	listed := media.Cost{Known: true, Nano: 3_200_000_000, Basis: "listed", Version: "v1"}

@@ -18,8 +18,8 @@ type Work struct {
 	Prefer string
 }
 
-// ResolveWork makes the plan of a job for an organization. random draws numbers in [0, 1) for the share of equals; for one job
-// it must draw the same ones each time, since those that refused a job are passed over by their number.
+// ResolveWork makes the plan of a job for an organization. random draws numbers in [0, 1) for the share of equals; where it draws
+// the same ones for one job each time, the plan stays the same.
 //
 // The candidates are channels of one model alone (contract.md §3.2). A name that stands for several, an alias or auto, is the
 // first of them that makes such work; the channels of the others are considered with the reason other_model. Neither the
