@@ -166,3 +166,8 @@ func (s *State) Messages(queue string) (n int, err error) {
 	}
 	return n, nil
 }
+
+// Send sends a message, past the wire.
+func (s *State) Send(queue, body string) error {
+	return s.queue("SendMessage", map[string]any{"QueueUrl": s.queueURL(queue), "MessageBody": body})
+}

@@ -143,7 +143,7 @@ func (c jobCrash) play(ctx context.Context, s *studio, f *Findings) []life {
 	s.Watch(nil)
 
 	all := s.lives([]order{o})
-	checkAll(all, f)
+	s.checkAll(all, f)
 	l := all[0]
 	f.equal("orders until it was taken", map[bool]int{true: 2, false: 1}[c.function == "gateway"], tries)
 	f.equal("its life", c.path, l.states())

@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -90,7 +91,7 @@ func everyFault(ctx context.Context, s *studio, api string, f *Findings) []life 
 	}
 	s.settled(ctx, 60*time.Second, f)
 	all := s.lives(orders)
-	checkAll(all, f)
+	s.checkAll(all, f)
 	for i, l := range all {
 		faults[i].check(ctx, s, orders[i], l, f)
 	}
@@ -110,6 +111,7 @@ func (jf jobFault) check(ctx context.Context, s *studio, o order, l life, f *Fin
 		code = shown.Error.Code
 	}
 	f.equal(l.name+": its error", jf.code, code)
+	f.equal(l.name+": warnings of a state that nobody knows", map[bool]int{true: 1}[jf.suffix == "-strange"], l.strange)
 	for _, j := range s.provider.Jobs() {
 		if j.Prompt == o.prompt && j.Cancels < jf.cancels {
 			l.addf(f, "the provider was asked %d times to cancel it", j.Cancels)
@@ -126,6 +128,95 @@ var twice = Row{
 	Name: "F29", Fault: "every message comes twice, late and out of order, and one of each queue never",
 	Stage: Stage{Queues: unreliable{lose: 1, duplicate: 1, delay: 0.3, late: 2 * time.Second, shuffle: true}},
 	Job:   everythingTwice, Lasts: 20 * time.Second, Recorded: jobPass,
+}
+
+// poison is a message that can never be handled, in the middle of others.
+var poison = Row{
+	Name: "F29 poison", Fault: "a message that nobody can handle, and one for a job that there is not, among those of jobs",
+	Job: poisoned, Lasts: 40 * time.Second, Recorded: jobPass,
+}
+
+func poisoned(ctx context.Context, s *studio, f *Findings) []life {
+	bad := []string{`{"do":"poll"`, `{"do":"poll","organization":"suite","job":"job_of_nobody","seq":1}`}
+	for _, queue := range s.state.Names.Queues() {
+		for _, body := range bad {
+			if err := s.state.Send(queue, body); err != nil {
+				f.addf("sending to %s: %v", queue, err)
+			}
+		}
+	}
+	var orders []order
+	for i := range 6 {
+		o := s.ordered([]string{video, videoFal, song}[i%3], fmt.Sprintf("beside-%d", i))
+		o.took(s.post(ctx, o), false, f)
+		orders = append(orders, o)
+	}
+	s.settled(ctx, 30*time.Second, f)
+	all := s.succeeded(ctx, orders, f)
+	s.drained(ctx, time.Duration(receives+2)*visibility, f)
+	for _, queue := range s.state.Names.Queues() {
+		dead, err := s.state.Dead(ctx, queue)
+		if err != nil {
+			f.addf("reading the dead letters of %s: %v", queue, err)
+		}
+		var bodies []string
+		for _, m := range dead {
+			bodies = append(bodies, m.Body)
+			f.equal("deliveries of a message that was put aside", receives, len(s.book.of(m.ID)))
+		}
+		slices.Sort(bodies)
+		want := slices.Sorted(slices.Values(bad))
+		f.equal("what was put aside of "+queue, want, bodies)
+	}
+	return all
+}
+
+// cancelling is a client that changes its mind at each age of a job.
+var cancelling = Row{
+	Name: "F28 cancel", Fault: "a job is cancelled while it waits, while it is made by a provider that can stop and by one that cannot, and at its end",
+	Stage: Stage{Takes: 4 * time.Second, Queues: unreliable{delay: 1, late: 4 * time.Second}}, // so that the music waits
+	Job:   cancelled, Lasts: 15 * time.Second, Recorded: jobPass,
+}
+
+func cancelled(ctx context.Context, s *studio, f *Findings) []life {
+	type wish struct {
+		model            string
+		status           int
+		path             []media.State
+		submits, cancels int
+	}
+	wishes := []wish{
+		{song, http.StatusOK, []media.State{media.Queued, media.Cancelled}, 0, 0},
+		{videoFal, http.StatusOK, then(ran, media.Cancelled), 1, 1},
+		{video, http.StatusAccepted, then(ran, media.Succeeded), 1, 0}, // the API has nothing to call: what was asked for is made
+	}
+	cancel := func(o order) reaction { return s.call(ctx, http.MethodPost, "/v1/jobs/"+o.id+"/cancel", nil, "") }
+	var orders []order
+	for _, w := range wishes {
+		o := s.ordered(w.model, "cancel-"+w.model)
+		o.took(s.post(ctx, o), false, f)
+		if a := cancel(o); a.Err != nil || a.Status != w.status || a.job().ID != o.id {
+			f.addf("%s: cancelling was answered %s, want status %d", o.key, a, w.status)
+		}
+		orders = append(orders, o)
+	}
+	s.settled(ctx, 40*time.Second, f)
+	s.drained(ctx, 20*time.Second, f)
+	all := s.lives(orders)
+	s.checkAll(all, f)
+	for i, l := range all {
+		f.equal(l.name+": its life", wishes[i].path, l.states())
+		f.equal(l.name+": submits", wishes[i].submits, l.submits)
+		if a := cancel(orders[i]); a.Err != nil || a.Status != http.StatusConflict {
+			l.addf(f, "cancelling it at its end was answered %s", a)
+		}
+	}
+	for _, j := range s.provider.Jobs() {
+		i := slices.IndexFunc(orders, func(o order) bool { return o.prompt == j.Prompt })
+		f.equal("cancels of "+j.Model, wishes[i].cancels, j.Cancels)
+	}
+	s.checkDeadLetters(ctx, f)
+	return all
 }
 
 func everythingTwice(ctx context.Context, s *studio, f *Findings) []life {

@@ -2,8 +2,11 @@ package suite
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,13 +68,42 @@ func (o *order) took(a reaction, replayed bool, f *Findings) {
 	f.equal(o.key+": the job of its key", o.id, v.ID)
 }
 
-// checkAll holds jobs to what every job must keep, whatever its end.
-func checkAll(all []life, f *Findings) {
+// checkAll holds the jobs of a stage to what every job must keep, whatever its end.
+func (s *studio) checkAll(all []life, f *Findings) {
 	for _, l := range all {
 		l.checkWrites(f)
 		l.checkSubmits(f)
 		l.checkEvents(f)
+		l.checkCounted(len(s.kills) > 0, f)
 	}
+	checkCallbacks(s.provider.Callbacks(), all, f)
+}
+
+// checkCallbacks: each event is signed, and shows its job as it has ended.
+func checkCallbacks(told []simulate.Callback, all []life, f *Findings) {
+	for _, c := range told {
+		var v media.View
+		if err := json.Unmarshal([]byte(c.Body), &v); err != nil || !signed(c, webhookSecret) {
+			f.addf("an event is not signed with the secret of its organization: %s", cut(c.Body))
+			continue
+		}
+		i := slices.IndexFunc(all, func(l life) bool { return l.id == v.ID })
+		if i < 0 || v.Status != all[i].end() || v.Object != "media.job" {
+			f.addf("an event tells of a job that there is not, or not so: %s", cut(c.Body))
+		}
+	}
+}
+
+// signed verifies an event as its receiver does (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md,
+// 2026-11-30).
+func signed(c simulate.Callback, secret string) bool {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil || c.Timestamp == "" {
+		return false
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(c.ID + "." + c.Timestamp + "." + c.Body))
+	return hmac.Equal([]byte("v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil))), []byte(c.Signature))
 }
 
 // checkDeadLetters holds what was put aside to its reason.
@@ -123,7 +155,7 @@ func (s *studio) checkLog(f *Findings) {
 }
 
 // JobRows are the rows of media jobs, over the gateway, the poller and the sweeper.
-var JobRows = slices.Concat(journeys, []Row{faultsOf("veo"), faultsOf("fal"), faultsOf("elevenlabs"), twice, large, storm}, crashRows())
+var JobRows = slices.Concat(journeys, []Row{faultsOf("veo"), faultsOf("fal"), faultsOf("elevenlabs"), cancelling, twice, poison, large, storm}, crashRows())
 
 // journeys are the ways of an order to its job.
 var journeys = []Row{
@@ -187,7 +219,7 @@ func (s *studio) writes(c state.Call, to media.State) bool {
 // succeeded demands that all orders are jobs that have succeeded, each made once, and shows what was made.
 func (s *studio) succeeded(ctx context.Context, orders []order, f *Findings) []life {
 	all := s.lives(orders)
-	checkAll(all, f)
+	s.checkAll(all, f)
 	for i, l := range all {
 		if l.end() != media.Succeeded || l.submits != 1 {
 			l.addf(f, "%d submits, %s", l.submits, l.path())
@@ -226,7 +258,7 @@ func gatewayDies(ctx context.Context, s *studio, f *Findings) []life {
 	}
 	s.settled(ctx, 45*time.Second, f)
 	all := s.lives(orders)
-	checkAll(all, f)
+	s.checkAll(all, f)
 	for i, l := range all {
 		want := []media.State{media.Queued, media.Submitting, media.Uncertain, media.Expired}
 		if strings.HasPrefix(orders[i].key, string(state.Applied)) {
@@ -254,7 +286,7 @@ func acceptanceLost(ctx context.Context, s *studio, f *Findings) []life {
 	}
 	s.settled(ctx, 30*time.Second, f)
 	all := s.lives(orders)
-	checkAll(all, f)
+	s.checkAll(all, f)
 	for i, l := range all {
 		f.equal(l.name+": its life", []media.State{media.Queued, media.Submitting, media.Uncertain, media.Expired}, l.states())
 		f.equal(l.name+": submits", 1, l.submits)

@@ -23,6 +23,8 @@ type life struct {
 	polls int
 	// events are the ids of the events that its callback was told, each as often as it came.
 	events []string
+	// counted are the records of its end, by which its cost is counted; strange those of a word that nobody knows.
+	counted, strange int
 }
 
 // nexts are the edges of contract §8.
@@ -119,6 +121,13 @@ func (l life) checkEvents(f *Findings) {
 		if len(l.writes) > 0 && id != l.writes[0].Event || id == "" {
 			l.addf(f, "its callback was told of the event %q, which is not its own", id)
 		}
+	}
+}
+
+// checkCounted: its end is recorded once, or, where whoever wrote it was killed, not at all.
+func (l life) checkCounted(killed bool, f *Findings) {
+	if l.counted > 1 || l.counted == 0 && !killed {
+		l.addf(f, "its end was recorded %d times", l.counted)
 	}
 }
 

@@ -1,7 +1,11 @@
 package suite
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 
 	"spillway/internal/media"
 	"spillway/internal/runtimeapi"
+	"spillway/internal/simulate"
 	"spillway/internal/simulate/state"
 )
 
@@ -17,7 +22,7 @@ var began = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // lived is the life of a job that went through these states, a second each.
 func lived(states ...media.State) life {
-	l := life{name: "job 1", id: "job_1", submits: 1, events: []string{"evt_1"}}
+	l := life{name: "job 1", id: "job_1", submits: 1, events: []string{"evt_1"}, counted: 1}
 	for i, s := range states {
 		l.writes = append(l.writes, jobWrite{Version: i, State: s, Event: "evt_1", At: began.Add(time.Duration(i) * time.Second)})
 	}
@@ -35,6 +40,7 @@ func TestAWholeLifeIsFoundToBeInOrder(t *testing.T) {
 	l.checkWrites(&f)
 	l.checkSubmits(&f)
 	l.checkEvents(&f)
+	l.checkCounted(false, &f)
 	l.checkEnd(nil, &f)
 	assert.Empty(t, f.list)
 }
@@ -72,6 +78,10 @@ func TestWhatIsWrongWithALifeIsFound(t *testing.T) {
 		"an event without an id": {func() life { l := wholeLife(); l.events = []string{""}; return l }(), life.checkEvents,
 			`job 1: its callback was told of the event "", which is not its own`},
 		"nobody told": {func() life { l := wholeLife(); l.events = nil; return l }(), life.checkEvents, "job 1: its callback was never told"},
+		"a cost that is counted twice, in spite of kills": {func() life { l := wholeLife(); l.counted = 2; return l }(), func(l life, f *Findings) { l.checkCounted(true, f) },
+			"job 1: its end was recorded 2 times"},
+		"a cost that nobody counts": {func() life { l := wholeLife(); l.counted = 0; return l }(), func(l life, f *Findings) { l.checkCounted(false, f) },
+			"job 1: its end was recorded 0 times"},
 		"a failure without a kill": {lived(media.Queued, media.Submitting, media.Running, media.Failed), killedNever,
 			"job 1: it has ended without a result and without a kill during its submit: queued → submitting → running → failed ()"},
 		"an uncertain job without a kill": {lived(media.Queued, media.Submitting, media.Uncertain, media.Expired), killedNever,
@@ -172,4 +182,57 @@ func TestTheAnnalsHoldWhatTheStoreHasTaken(t *testing.T) {
 		all[i].At = time.Time{}
 	}
 	assert.Equal(t, []jobWrite{{Version: 0, State: media.Queued, Event: "evt_1"}, {Version: 1, State: media.Submitting, Event: "evt_1"}}, all)
+}
+
+// The example of https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (2026-11-30).
+func TestAnEventIsVerifiedAsItsReceiverDoes(t *testing.T) {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	good := simulate.Callback{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Timestamp: "1614265330", Body: `{"test": 2432232314}`, Signature: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}
+	assert.True(t, signed(good, secret))
+	for name, spoil := range map[string]func(*simulate.Callback){
+		"another id":        func(c *simulate.Callback) { c.ID = "msg_2" },
+		"another time":      func(c *simulate.Callback) { c.Timestamp = "1614265331" },
+		"another body":      func(c *simulate.Callback) { c.Body = `{"test": 2432232315}` },
+		"no signature":      func(c *simulate.Callback) { c.Signature = "" },
+		"another signature": func(c *simulate.Callback) { c.Signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF=" },
+	} {
+		bad := good
+		spoil(&bad)
+		assert.False(t, signed(bad, secret), name)
+	}
+	assert.False(t, signed(good, webhookSecret), "another secret")
+}
+
+func TestAnEventThatIsNotOneIsFound(t *testing.T) {
+	all := []life{{id: "job_1", writes: []jobWrite{{State: media.Failed}}}}
+	sign := func(body string) simulate.Callback {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(webhookSecret, "whsec_"))
+		require.NoError(t, err)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("evt_1.1." + body))
+		return simulate.Callback{ID: "evt_1", Timestamp: "1", Body: body, Signature: "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
+	}
+	unsigned := sign(`{"id":"job_1","object":"media.job","status":"failed"}`)
+	unsigned.Signature = "v1,"
+	for name, c := range map[string]struct {
+		callback simulate.Callback
+		want     string
+	}{
+		"as it is":      {sign(`{"id":"job_1","object":"media.job","status":"failed"}`), ""},
+		"not signed":    {unsigned, "an event is not signed with the secret of its organization"},
+		"another end":   {sign(`{"id":"job_1","object":"media.job","status":"succeeded"}`), "an event tells of a job that there is not, or not so"},
+		"another job":   {sign(`{"id":"job_2","object":"media.job","status":"failed"}`), "an event tells of a job that there is not, or not so"},
+		"another shape": {sign(`{"id":"job_1","object":"video","status":"failed"}`), "an event tells of a job that there is not, or not so"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f Findings
+			checkCallbacks([]simulate.Callback{c.callback}, all, &f)
+			if c.want == "" {
+				assert.Empty(t, f.list)
+				return
+			}
+			require.Len(t, f.list, 1)
+			assert.Contains(t, f.list[0], c.want)
+		})
+	}
 }

@@ -52,6 +52,9 @@ type Stage struct {
 	Gateways, Pollers int
 	// Limits are added to jobLimits.
 	Limits Overrides
+	// Cuts is the share of the store's, the queues' and the bucket's calls that are cut off, half of them before they are done and half
+	// after.
+	Cuts float64
 	// Queues are the faults of each queue.
 	Queues unreliable
 }
@@ -76,7 +79,10 @@ type studio struct {
 	mu    sync.Mutex
 	watch state.Watch // besides the annals
 	kills []time.Time
-	drops int      // messages that a queue has lost
+	drops int        // messages that a queue has lost
+	wire  *rand.Rand // draws the calls that are cut off, of which there were so many
+	cuts  int
+	calm  bool     // no more are
 	notes []string // printed below the row, whatever its verdict
 }
 
@@ -101,7 +107,8 @@ func (b *safeBuffer) text() []byte {
 
 // newStudio starts a studio. Its files lie in dir.
 func newStudio(row Row, bin binaries, dir string, seed uint64) (_ *studio, err error) {
-	s := &studio{row: row, seed: seed, provider: simulate.New(simulate.JobTakes(cmp.Or(row.Stage.Takes, 2*time.Second)))}
+	s := &studio{row: row, seed: seed, wire: rand.New(rand.NewPCG(seed, 300)), //nolint:gosec // as in random
+		provider: simulate.New(simulate.JobTakes(cmp.Or(row.Stage.Takes, 2*time.Second)))}
 	defer func() {
 		if err != nil {
 			_ = s.stop()
@@ -187,8 +194,12 @@ func (s *studio) see(c state.Call, m state.Moment) bool {
 	s.annals.note(c, m, s.state.Names.Jobs)
 	s.mu.Lock()
 	watch := s.watch
+	cut := !s.calm && s.row.Stage.Cuts > 0 && s.wire.Float64() < s.row.Stage.Cuts/2 // of the call in each of its two moments
+	if cut {
+		s.cuts++
+	}
 	s.mu.Unlock()
-	return watch == nil || watch(c, m)
+	return !cut && (watch == nil || watch(c, m))
 }
 
 // Watch sets who watches the wire from now on, besides the annals; nil: nobody.
@@ -321,7 +332,7 @@ func (s *studio) drained(ctx context.Context, limit time.Duration, f *Findings) 
 
 // lives are what is known of jobs at the end, by the orders that made them.
 func (s *studio) lives(orders []order) (all []life) {
-	made, told := map[string]simulate.Job{}, map[string][]string{}
+	made, told, records := map[string]simulate.Job{}, map[string][]string{}, parseRecords(s.log.text())
 	for _, j := range s.provider.Jobs() {
 		made[j.Prompt] = j
 	}
@@ -332,7 +343,17 @@ func (s *studio) lives(orders []order) (all []life) {
 	}
 	for _, o := range orders {
 		j := made[o.prompt]
-		all = append(all, life{name: o.key, id: o.id, writes: s.annals.of(o.id), submits: j.Submits, polls: j.Polls, events: told[o.id]})
+		l := life{name: o.key, id: o.id, writes: s.annals.of(o.id), submits: j.Submits, polls: j.Polls, events: told[o.id]}
+		for _, r := range records {
+			switch {
+			case r.text("job") != o.id:
+			case r.kind() == "job_finished":
+				l.counted++
+			case r.kind() == "unknown_status":
+				l.strange++
+			}
+		}
+		all = append(all, l)
 	}
 	return all
 }
