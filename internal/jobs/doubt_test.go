@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,33 @@ func TestATableThatIsAwayWhileAJobIsAccepted(t *testing.T) {
 				assert.Equal(t, c.want, w.job(t, j.ID).State)
 				assert.Equal(t, 1, w.studio.submits)
 			})
+		})
+	}
+}
+
+// closed is a bucket that takes nothing for a while.
+type closed struct {
+	jobs.Objects
+	until time.Time
+}
+
+func (c closed) Put(ctx context.Context, name, contentType string, body io.Reader, size int64) error {
+	if time.Now().Before(c.until) {
+		return errLost
+	}
+	return c.Objects.Put(ctx, name, contentType, body, size)
+}
+
+// TestABucketThatIsAwayWhileAWorkIsInHand: the work is paid for and there once, and is not let go of for some seconds.
+func TestABucketThatIsAwayWhileAWorkIsInHand(t *testing.T) {
+	for away, want := range map[time.Duration]media.State{5 * time.Second: media.Succeeded, time.Minute: media.Failed} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.studio.submit = []submitted{{work: mp4}}
+			w.engine.Objects = closed{w.engine.Objects, time.Now().Add(away)}
+			j := w.post(t, order())
+			assert.Equal(t, want, j.State, away)
+			assert.Equal(t, 1, w.studio.submits)
 		})
 	}
 }

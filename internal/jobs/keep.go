@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"strings"
+	"time"
 
 	"spillway/internal/fault"
 	"spillway/internal/media"
@@ -22,8 +23,10 @@ const (
 	// with can be had once only, so that writing it must be repeatable. Both in bytes.
 	maxWork   = 1 << 30
 	maxInHand = 64 << 20
-	// maxPuts is how often a work in hand is written.
-	maxPuts = 3
+	// maxPuts is how often a work in hand is written: it is paid for, and there once only. The pauses between are firstPut, doubled each
+	// time: six seconds in all, which a bucket that is throttled or fails over may take.
+	maxPuts  = 6
+	firstPut = 200 * time.Millisecond
 )
 
 // unkept is why a work was not copied.
@@ -78,12 +81,11 @@ func (e *Engine) keepInHand(ctx context.Context, j media.Job, a provider.Artifac
 	}
 	var result media.Result
 	var why *unkept
-	for range maxPuts {
-		if result, why = e.put(ctx, j, work.reader(), work.size()); why == nil || why.final {
-			break
+	for try, pause := 1, firstPut; ; try, pause = try+1, 2*pause {
+		if result, why = e.put(ctx, j, work.reader(), work.size()); why == nil || why.final || try == maxPuts || sleep(ctx, pause) != nil {
+			return result, why
 		}
 	}
-	return result, why
 }
 
 func tooLarge() *unkept {

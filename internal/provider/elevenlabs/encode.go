@@ -2,6 +2,8 @@ package elevenlabs
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"spillway/internal/media"
 	"spillway/internal/provider/wire"
@@ -15,6 +17,10 @@ type request struct {
 	Instrumental bool   `json:"force_instrumental,omitzero"`
 }
 
+// kept begin the output formats whose files are known by their first bytes. The others of the API are bare samples (pcm_44100, ulaw_8000,
+// alaw_8000; https://elevenlabs.io/docs/api-reference/music/compose, 2026-11-30), which whoever keeps works takes for none.
+var kept = []string{"mp3_", "opus_", "wav_"}
+
 // refusal is a member that the API has no words for.
 type refusal struct{ param, why string }
 
@@ -27,6 +33,9 @@ func encode(o *media.Order, model string) ([]byte, *refusal) {
 		return nil, &refusal{"seed", "the API takes one beside a composition plan only"}
 	case o.NegativePrompt != "":
 		return nil, &refusal{"negative_prompt", "the API has none beside a prompt"}
+	}
+	if f := o.OutputFormat; f != "" && !slices.ContainsFunc(kept, func(kind string) bool { return strings.HasPrefix(f, kind) }) {
+		return nil, &refusal{"output_format", "only " + strings.Join(kept, ", ") + " say in the file itself what they are: any other would be paid for, and not be told from noise"}
 	}
 	body, err := wire.JSON(request{Prompt: o.Prompt, Model: model, Length: int64(math.Round(o.Seconds * 1000)), Instrumental: o.Instrumental})
 	if err != nil {

@@ -1,11 +1,11 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"spillway/internal/fault"
@@ -58,9 +58,12 @@ func Header(t provider.Task, accept string) http.Header {
 	return h
 }
 
-// Submit sends an order. A failure that leaves open whether the provider has accepted it is Ambiguous.
+// Submit sends an order, over a connection that has carried nothing before: a kept one may have died unnoticed, while the environment was
+// frozen, and would leave it open whether the order was taken, which is then not repeated. A failure that leaves that open is Ambiguous.
 func (d *Desk) Submit(ctx context.Context, t provider.Task, m Method, h http.Header, body []byte) (*Exchange, *fault.Failure) {
-	x, f := d.Wire.send(ctx, http.MethodPost, callOf(t), d.Policy, m, h, body)
+	c := callOf(t)
+	c.Fresh = true
+	x, f := d.Wire.send(ctx, http.MethodPost, c, d.Policy, m, h, body)
 	if f != nil {
 		f.Ambiguous = !refused(f)
 	}
@@ -103,7 +106,7 @@ func (d *Desk) Ask(ctx context.Context, t provider.Task, verb string, m Method, 
 
 // Text reads a whole answer of at most so many bytes.
 func (d *Desk) Text(t provider.Task, x *Exchange, most int64) (string, *fault.Failure) {
-	var b bytes.Buffer
+	var b strings.Builder // its text is not copied: an answer may have the work in it
 	n, err := io.Copy(&b, io.LimitReader(x.Body, most+1))
 	switch {
 	case err != nil:
