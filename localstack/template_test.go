@@ -207,8 +207,8 @@ func TestOwnTemplate(t *testing.T) {
 		return index{name, []key{{hash, "HASH"}, {sort, "RANGE"}}, what}
 	}
 	jobs := own("JobsTable") // its indexes: those of dynamo.Jobs
-	jobs.attributes = append(jobs.attributes, attribute{"organization", "S"}, attribute{"created_at", "S"}, attribute{"status", "S"}, attribute{"updated_at", "S"}, attribute{"due", "S"}, attribute{"look_at", "N"})
-	jobs.indexes = []index{by("by-organization", "organization", "created_at", projection{ProjectionType: "ALL"}),
+	jobs.attributes = append(jobs.attributes, attribute{"organization", "S"}, attribute{"list_place", "S"}, attribute{"status", "S"}, attribute{"updated_at", "S"}, attribute{"due", "S"}, attribute{"look_at", "N"})
+	jobs.indexes = []index{by("by-organization", "organization", "list_place", projection{ProjectionType: "ALL"}),
 		by("by-status", "status", "updated_at", projection{"INCLUDE", []string{"job", "organization", "kind", "model", "provider", "channel", "progress", "poll_number", "last_error", "created_at", "deadline_at", "finished_at", "cost_usd"}}),
 		by("due", "due", "look_at", projection{ProjectionType: "ALL"})}
 	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable"), jobs}; !reflect.DeepEqual(d.tables, want) {

@@ -69,11 +69,11 @@ def index(name, hash_key, sort_key, projection):
 
 # As internal/dynamo/jobs.go reads them; by-status is for people.
 STORY = "job organization kind model provider channel progress poll_number last_error created_at deadline_at finished_at cost_usd".split()
-ATTRIBUTES = {"id": "S", "organization": "S", "created_at": "S", "status": "S", "updated_at": "S", "due": "S", "look_at": "N"}
+ATTRIBUTES = {"id": "S", "organization": "S", "list_place": "S", "status": "S", "updated_at": "S", "due": "S", "look_at": "N"}
 JOBS_TABLE = EVERY_TABLE | {
     "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in ATTRIBUTES.items()],
     "GlobalSecondaryIndexes": [
-        index("by-organization", "organization", "created_at", {"ProjectionType": "ALL"}),
+        index("by-organization", "organization", "list_place", {"ProjectionType": "ALL"}),
         index("by-status", "status", "updated_at", {"ProjectionType": "INCLUDE", "NonKeyAttributes": STORY}),
         index("due", "due", "look_at", {"ProjectionType": "ALL"}),
     ],

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,6 +189,40 @@ func TestVideos(t *testing.T) {
 		}
 		if len(page.Data) != 2 || page.Data[1].ID != made.ID || page.HasMore {
 			t.Errorf("%s", page.RawJSON())
+		}
+	})
+	t.Run("all of them are listed, one a page, from either end", func(t *testing.T) {
+		var want []string
+		for i := range 3 {
+			failed, err := client.Videos.New(ctx, openai.VideoNewParams{Model: "sim-video-moderated", Prompt: "p"}, option.WithHeader("Idempotency-Key", fmt.Sprint("order-", 20+i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, failed.ID)
+		}
+		slices.Reverse(want)
+		wire := &seen{}
+		for name, p := range map[string]openai.VideoListParams{"newest": {}, "oldest": {Order: openai.VideoListParamsOrderAsc}} {
+			var got []string
+			p.Limit = openai.Int(1)
+			pages := client.Videos.ListAutoPaging(ctx, p, option.WithHTTPClient(&http.Client{Transport: wire}))
+			for pages.Next() {
+				if got = append(got, pages.Current().ID); len(got) > 5 {
+					break
+				}
+			}
+			if err := pages.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if name == "oldest" {
+				slices.Reverse(got)
+			}
+			if len(got) != 5 || !slices.Equal(got[:3], want) || got[4] != made.ID {
+				t.Errorf("%s first: %v, not %v, and then two more, the last of them %s", name, got, want, made.ID)
+			}
+		}
+		if len(wire.sent) != 10 {
+			t.Errorf("five videos took %d pages a list", len(wire.sent)/2)
 		}
 	})
 }

@@ -105,12 +105,12 @@ func jobsTable(t *testing.T, api *sdk.Client) string {
 			KeySchema: []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: &sort, KeyType: types.KeyTypeRange}}}
 	}
 	var attributes []types.AttributeDefinition
-	for name, kind := range map[string]types.ScalarAttributeType{"id": "S", "organization": "S", "created_at": "S", "status": "S", "updated_at": "S", "due": "S", "look_at": "N"} {
+	for name, kind := range map[string]types.ScalarAttributeType{"id": "S", "organization": "S", "list_place": "S", "status": "S", "updated_at": "S", "due": "S", "look_at": "N"} {
 		attributes = append(attributes, types.AttributeDefinition{AttributeName: &name, AttributeType: kind})
 	}
 	_, err := api.CreateTable(t.Context(), &sdk.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: attributes,
 		KeySchema:              []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
-		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{index("by-organization", "organization", "created_at"), index("by-status", "status", "updated_at"), index("due", "due", "look_at")}})
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{index("by-organization", "organization", "list_place"), index("by-status", "status", "updated_at"), index("due", "due", "look_at")}})
 	require.NoError(t, err)
 	require.NoError(t, sdk.NewTableExistsWaiter(api).Wait(t.Context(), &sdk.DescribeTableInput{TableName: &name}, 30*time.Second))
 	t.Cleanup(func() { _, _ = api.DeleteTable(context.Background(), &sdk.DeleteTableInput{TableName: &name}) })

@@ -53,7 +53,9 @@ func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB
 func boolean(b bool) types.AttributeValue  { return &types.AttributeValueMemberBOOL{Value: b} }
 
 // iso is a time for people.
-func iso(t time.Time) types.AttributeValue { return text(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
+func iso(t time.Time) types.AttributeValue { return text(isoText(t)) }
+
+func isoText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func (v view) text(name string) string {
 	s, _ := v[name].(*types.AttributeValueMemberS)

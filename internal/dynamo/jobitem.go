@@ -76,7 +76,7 @@ func writtenJob(j media.Job) (item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the job: %w", err)
 	}
-	it := item{keyName: text(jobID(j.Organization, j.ID)), "request": binary(j.Request), ttlName: number(j.UpdatedAt.Add(keepJobs).Unix()), "detail": text(string(detail))}
+	it := item{keyName: text(jobID(j.Organization, j.ID)), "list_place": text(listPlace(j)), "request": binary(j.Request), ttlName: number(j.UpdatedAt.Add(keepJobs).Unix()), "detail": text(string(detail))}
 	for name, of := range jobTexts {
 		if value := *of(&j); value != "" {
 			it[name] = text(value)

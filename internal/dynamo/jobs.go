@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,7 +21,7 @@ type Querier interface {
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Jobs is a media.Store in a table with the string key "id" and three indexes: "by-organization" (organization, created_at),
+// Jobs is a media.Store in a table with the string key "id" and three indexes: "by-organization" (organization, list_place),
 // "by-status" (status, updated_at), which is for people, and "due" (due, look_at), which holds only the jobs that
 // somebody has yet to look at, since only they have the attribute "due".
 //
@@ -39,13 +40,19 @@ const (
 	byOrganization = "by-organization"
 	dueIndex       = "due"
 	duePartition   = "open"
-	// maxPages bounds how far a list of one state is looked through, in megabytes: some thousand jobs.
+	// maxPages bounds how far a list is looked through for one page of it, in megabytes: some thousand jobs.
 	maxPages = 8
 	// keepJobs is how long a job is kept after its last change.
 	keepJobs = 30 * 24 * time.Hour
 )
 
 func jobID(organization, id string) string { return url.PathEscape(organization) + "#" + id }
+
+// listPlace is where a job stands in lists: at the time it was made, and among jobs of the same millisecond at its id. DynamoDB
+// promises no order among equal keys of an index, and no list can go on behind a job that has no place of its own.
+func listPlace(j media.Job) string {
+	return isoText(j.CreatedAt) + " " + j.ID
+}
 
 // Create implements media.Store.
 func (s *Jobs) Create(ctx context.Context, j media.Job) error {
@@ -89,51 +96,94 @@ func (s *Jobs) Get(ctx context.Context, organization, id string) (*media.Job, er
 	return &j, nil
 }
 
-// List implements media.Store.
-func (s *Jobs) List(ctx context.Context, organization string, state media.State, limit int) ([]media.Job, error) {
-	in := &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(byOrganization), ScanIndexForward: aws.Bool(false),
+// List implements media.Store. What is not wanted is passed over in the index that has all of an organization's jobs. An index for
+// each state, or kind, would find them at once, and would be written whenever a job's state changes, if not at every poll, for a
+// question that is seldom asked: who does not poll a job by its id asks for the newest.
+func (s *Jobs) List(ctx context.Context, organization string, w media.Wanted) (media.Page, error) {
+	in := &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(byOrganization), ScanIndexForward: &w.OldestFirst,
 		KeyConditionExpression: aws.String("#organization = :organization"), ExpressionAttributeNames: map[string]string{"#organization": "organization"},
 		ExpressionAttributeValues: item{":organization": text(organization)}}
-	if state != "" {
-		in.FilterExpression = aws.String("#status = :status")
-		in.ExpressionAttributeNames["#status"] = "status"
-		in.ExpressionAttributeValues[":status"] = text(string(state))
+	if w.After != nil {
+		behind := "<"
+		if w.OldestFirst {
+			behind = ">"
+		}
+		*in.KeyConditionExpression += " AND #place " + behind + " :after"
+		in.ExpressionAttributeNames["#place"] = "list_place"
+		in.ExpressionAttributeValues[":after"] = text(listPlace(*w.After))
 	}
-	jobs, unread, err := s.query(ctx, in, limit)
-	return jobs, cmp.Or(err, unread)
+	filter(in, "status", string(w.State))
+	filter(in, "kind", string(w.Kind))
+	q, err := s.query(ctx, in, w.Limit+1) // one further, to know whether there is one
+	if err = cmp.Or(err, q.unread); err != nil {
+		return media.Page{}, err
+	}
+	if len(q.jobs) > w.Limit {
+		return media.Page{Jobs: q.jobs[:w.Limit], More: true, Last: q.jobs[w.Limit-1].ID}, nil
+	}
+	return media.Page{Jobs: q.jobs, More: q.last != "", Last: strings.TrimPrefix(q.last, jobID(organization, ""))}, nil
+}
+
+// filter has a query pass over what has another value; empty: any will do.
+func filter(in *dynamodb.QueryInput, name, value string) {
+	if value == "" {
+		return
+	}
+	condition := "#" + name + " = :" + name
+	if in.FilterExpression != nil {
+		condition = *in.FilterExpression + " AND " + condition
+	}
+	in.FilterExpression = &condition
+	in.ExpressionAttributeNames["#"+name] = name
+	in.ExpressionAttributeValues[":"+name] = text(value)
 }
 
 // Open implements media.Store.
 func (s *Jobs) Open(ctx context.Context, before time.Time, limit int) ([]media.Job, error) {
-	jobs, unread, err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(dueIndex), KeyConditionExpression: aws.String("#due = :open AND #look_at < :before"),
+	q, err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.Table, IndexName: aws.String(dueIndex), KeyConditionExpression: aws.String("#due = :open AND #look_at < :before"),
 		ExpressionAttributeNames:  map[string]string{"#due": "due", "#look_at": "look_at"},
 		ExpressionAttributeValues: item{":open": text(duePartition), ":before": number(before.UnixMilli())}}, limit)
-	return jobs, cmp.Or(err, unread)
+	return q.jobs, cmp.Or(err, q.unread)
 }
 
-// query reads pages until there are enough. What is not filtered is read no further than that: a page is a megabyte. unread is why an item
-// among them is no job, as an operator's hand or another version may have left it: the others are read all the same.
-func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) (jobs []media.Job, unread, err error) {
-	if in.FilterExpression == nil {
-		in.Limit = aws.Int32(int32(min(limit, math.MaxInt32))) //nolint:gosec // it is bounded
-	}
+// queried is what a query has found.
+type queried struct {
+	jobs []media.Job
+	// unread is why an item among them is no job, as an operator's hand or another version may have left it: the others are read
+	// all the same.
+	unread error
+	// last is the key of the last item that was looked at, where there may be more that is not filtered out and was not looked for.
+	last string
+}
+
+// query reads pages until there are enough jobs, or no more, or, where some are filtered out, too many pages. The first page is no longer
+// than what is asked for: mostly all is on it, and a page is a megabyte.
+func (s *Jobs) query(ctx context.Context, in *dynamodb.QueryInput, limit int) (q queried, err error) {
+	in.Limit = aws.Int32(int32(min(limit, math.MaxInt32))) //nolint:gosec // it is bounded
 	for page := 1; ; page++ {
 		out, err := s.API.Query(ctx, in)
 		if err != nil {
-			return nil, nil, fmt.Errorf("querying the jobs: %w", err)
+			return queried{}, fmt.Errorf("querying the jobs: %w", err)
 		}
 		for _, it := range out.Items {
 			j, err := readJob(it)
 			if err != nil {
-				unread = cmp.Or(unread, err)
+				q.unread = cmp.Or(q.unread, err)
 				continue
 			}
-			if jobs = append(jobs, j); len(jobs) == limit {
-				return jobs, unread, nil
+			if q.jobs = append(q.jobs, j); len(q.jobs) == limit {
+				return q, nil
 			}
 		}
-		if len(out.LastEvaluatedKey) == 0 || in.FilterExpression != nil && page == maxPages {
-			return jobs, unread, nil
+		switch {
+		case len(out.LastEvaluatedKey) == 0:
+			return q, nil
+		case in.FilterExpression == nil:
+		case page == maxPages:
+			q.last = view(out.LastEvaluatedKey).text(keyName)
+			return q, nil
+		default:
+			in.Limit = nil
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
 	}

@@ -78,6 +78,7 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			last_error: the provider answered with an error: server_error
 			last_error_class: server_error
 			last_error_code: provider_unavailable
+			list_place: 2030-01-01T00:00:00.000Z job_1
 			look_at: 1893456012500
 			model: veo
 			next_poll_at: 2030-01-01T00:00:12.500Z
@@ -108,6 +109,7 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			idempotency_key: k 1
 			job: job_1
 			kind: video
+			list_place: 2030-01-01T00:00:00.000Z job_1
 			model: veo
 			organization: acme/x
 			poll_failures: 0
@@ -140,6 +142,7 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			last_error: the provider answered with an error: server_error
 			last_error_class: server_error
 			last_error_code: provider_unavailable
+			list_place: 2030-01-01T00:00:00.000Z job_1
 			look_at: 1893456004000
 			model: veo
 			organization: acme/x
@@ -168,6 +171,7 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			kind: video
 			last_error: broken off
 			last_error_code: provider_unavailable
+			list_place: 2030-01-01T00:00:00.000Z job_1
 			look_at: 1893456002000
 			model: veo
 			organization: acme/x
@@ -271,32 +275,39 @@ func TestWhoRefusedAJobIsRead(t *testing.T) {
 	}
 }
 
-// endless is an index that always has one more page, on which there is nothing.
+// endless is an index that always has one more page, on which there is nothing that is wanted.
 type endless struct {
 	dynamo.Querier
-	pages int
+	limits []*int32
 }
 
 func (e *endless) Query(_ context.Context, in *sdk.QueryInput, _ ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
-	e.pages++
-	return &sdk.QueryOutput{LastEvaluatedKey: map[string]types.AttributeValue{"id": word("x")}}, nil
+	e.limits = append(e.limits, in.Limit)
+	return &sdk.QueryOutput{LastEvaluatedKey: map[string]types.AttributeValue{"id": word(fmt.Sprint("acme%2Fx#job_", len(e.limits)))}}, nil
 }
 
-func TestAListOfOneStateLooksThroughSoManyPages(t *testing.T) {
-	api := &endless{}
-	all, err := (&dynamo.Jobs{API: api, Table: "t"}).List(t.Context(), "acme", media.Running, 10)
-	require.NoError(t, err)
-	assert.Empty(t, all)
-	assert.Equal(t, 8, api.pages)
+// TestAListIsLookedThroughForSoManyPages, and goes on where it was left: also where nothing was found.
+func TestAListIsLookedThroughForSoManyPages(t *testing.T) {
+	for name, w := range map[string]media.Wanted{"of one state": {State: media.Running, Limit: 10}, "of one kind": {Kind: media.Music, Limit: 10}} {
+		t.Run(name, func(t *testing.T) {
+			api := &endless{}
+			page, err := (&dynamo.Jobs{API: api, Table: "t"}).List(t.Context(), "acme/x", w)
+			require.NoError(t, err)
+			assert.Equal(t, media.Page{More: true, Last: "job_8"}, page)
+			require.Len(t, api.limits, 8)
+			assert.EqualValues(t, 11, *api.limits[0])
+			assert.Nil(t, api.limits[1], "whole megabytes from the second on")
+		})
+	}
 }
 
-// listed is an index with one page.
-type listed struct {
+// onePage is an index with one page.
+type onePage struct {
 	dynamo.Querier
 	items []map[string]types.AttributeValue
 }
 
-func (l listed) Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
+func (l onePage) Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
 	return &sdk.QueryOutput{Items: l.items}, nil
 }
 
@@ -309,7 +320,7 @@ func TestAnItemThatIsNoJobKeepsNoOtherFromBeingFound(t *testing.T) {
 		`reading the job "job_2": its status is "paused"`: {"job": word("job_2"), "status": word("paused"), "detail": word("{}")},
 		`reading the job "job_3": its detail is not JSON`: {"job": word("job_3"), "status": word("running"), "detail": word("S1")},
 	} {
-		open, err := (&dynamo.Jobs{API: listed{items: []map[string]types.AttributeValue{broken, good}}, Table: "t"}).Open(t.Context(), time.Now(), 10)
+		open, err := (&dynamo.Jobs{API: onePage{items: []map[string]types.AttributeValue{broken, good}}, Table: "t"}).Open(t.Context(), time.Now(), 10)
 		require.EqualError(t, err, why)
 		require.Len(t, open, 1)
 		assert.Equal(t, "job_1", open[0].ID)

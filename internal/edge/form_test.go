@@ -73,10 +73,10 @@ func TestAnOrderMayBeAForm(t *testing.T) {
 				send := over(t, w.handler)
 				got := send(sent{path: tt.path, header: plus("Content-Type", contentType, "Idempotency-Key", "k1"), body: body, encoded: true})
 				require.Equal(t, http.StatusAccepted, got.status, got.body)
-				list, err := w.store.Memory.List(t.Context(), "org", "", 2)
+				list, err := w.store.Memory.List(t.Context(), "org", media.Wanted{Limit: 2})
 				require.NoError(t, err)
-				require.Len(t, list, 1)
-				assert.JSONEq(t, tt.want, string(list[0].Request))
+				require.Len(t, list.Jobs, 1)
+				assert.JSONEq(t, tt.want, string(list.Jobs[0].Request))
 
 				contentType, body = form(t, "two", tt.fields...)
 				again := send(sent{path: tt.path, header: plus("Content-Type", contentType, "Idempotency-Key", "k1"), body: body, encoded: true})

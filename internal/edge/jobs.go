@@ -101,20 +101,25 @@ type jobList struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// jobs lists jobs, newest first.
+// jobs lists jobs, page by page, as OpenAI's lists are: the last id of one page is what the next one goes on after. It is that of the
+// last job there, but where the store has looked through many jobs and found few, or none: whoever goes on until has_more is false
+// has seen all of them.
 func (h *handler) jobs(under media.Kind) func(*exchange) {
 	return func(x *exchange) {
-		list, more, err := h.Gateway.ListJobs(x.r.Context(), x.call(), func() (gateway.Wanted, *fault.Error) { return readWanted(under, x.r.URL.RawQuery) })
+		page, err := h.Gateway.ListJobs(x.r.Context(), x.call(), func() (media.Wanted, string, *fault.Error) { return readWanted(under, x.r.URL.RawQuery) })
 		if err != nil {
 			h.refuse(x, err)
 			return
 		}
-		out := jobList{Object: "list", Data: []any{}, HasMore: more}
-		for _, j := range list {
+		out := jobList{Object: "list", Data: []any{}, HasMore: page.More}
+		for _, j := range page.Jobs {
 			out.Data = append(out.Data, h.view(under, j))
 		}
-		if n := len(list); n > 0 {
-			out.FirstID, out.LastID = &list[0].ID, &list[n-1].ID
+		if n := len(page.Jobs); n > 0 {
+			out.FirstID, out.LastID = &page.Jobs[0].ID, &page.Jobs[n-1].ID
+		}
+		if page.More {
+			out.LastID = &page.Last
 		}
 		x.answer(http.StatusOK, out)
 	}
@@ -122,37 +127,52 @@ func (h *handler) jobs(under media.Kind) func(*exchange) {
 
 const defaultJobs = 20
 
-// readWanted reads the query of a list. A parameter that is not known is refused: a client that pages by one would read the
-// first page for ever.
-func readWanted(under media.Kind, query string) (gateway.Wanted, *fault.Error) {
-	w := gateway.Wanted{Kind: under, Limit: defaultJobs}
+// readWanted reads the query of a list, and the id of the job that it goes on after. A parameter that is not known is refused: a
+// client that pages by one would read the first page for ever.
+func readWanted(under media.Kind, query string) (w media.Wanted, after string, refused *fault.Error) {
+	w = media.Wanted{Kind: under, Limit: defaultJobs}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return w, fault.Invalid("query", "the query of the address could not be read")
+		return w, "", fault.Invalid("query", "the query of the address could not be read")
 	}
 	for name, all := range values {
 		v := all[len(all)-1]
 		switch {
 		case name == "status":
 			if w.State = media.State(v); !slices.Contains(media.States(), w.State) {
-				return w, fault.Invalid(name, "status: is not one of "+words(media.States()))
+				return w, "", fault.Invalid(name, "status: is not one of "+words(media.States()))
 			}
 		case name == "kind" && under == "":
 			if w.Kind = media.Kind(v); w.Kind != media.Video && w.Kind != media.Music {
-				return w, fault.Invalid(name, "kind: is not one of video, music")
+				return w, "", fault.Invalid(name, "kind: is not one of video, music")
 			}
 		case name == "limit":
 			n, err := strconv.Atoi(v)
 			if err != nil || n < 1 || n > gateway.MaxJobs {
-				return w, fault.Invalid(name, "limit: must be from 1 to "+strconv.Itoa(gateway.MaxJobs))
+				return w, "", fault.Invalid(name, "limit: must be from 1 to "+strconv.Itoa(gateway.MaxJobs))
 			}
 			w.Limit = n
-		case name == "order" && v == "desc":
+		case name == "order":
+			if w.OldestFirst = v == "asc"; !w.OldestFirst && v != "desc" {
+				return w, "", fault.Invalid(name, "order: must be asc, which is oldest first, or desc")
+			}
+		case name == "after":
+			if after = v; after == "" {
+				return w, "", fault.Invalid(name, "after: must be the id of a job, or left out")
+			}
 		default:
-			return w, fault.Invalid(clipped(name), strconv.Quote(clipped(name))+" is nothing that a list is asked for: it takes status, kind and limit, newest first, and has one page")
+			return w, "", fault.Invalid(clipped(name), strconv.Quote(clipped(name))+" is nothing that a list is asked for: it takes "+asksOf(under))
 		}
 	}
-	return w, nil
+	return w, after, nil
+}
+
+// asksOf are the parameters of a list.
+func asksOf(under media.Kind) string {
+	if under == "" {
+		return "status, kind, limit, order and after"
+	}
+	return "status, limit, order and after"
 }
 
 func clipped(name string) string { return name[:min(len(name), 64)] }

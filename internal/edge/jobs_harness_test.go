@@ -163,9 +163,9 @@ func (b *brittle) Get(ctx context.Context, organization, id string) (j *media.Jo
 	return j, err
 }
 
-func (b *brittle) List(ctx context.Context, organization string, s media.State, limit int) (list []media.Job, err error) {
-	err = b.around("list", func() (err error) { list, err = b.Memory.List(ctx, organization, s, limit); return err })
-	return list, err
+func (b *brittle) List(ctx context.Context, organization string, w media.Wanted) (page media.Page, err error) {
+	err = b.around("list", func() (err error) { page, err = b.Memory.List(ctx, organization, w); return err })
+	return page, err
 }
 
 func (b *brittle) around(call string, do func() error) error {

@@ -119,9 +119,9 @@ func TestOrdersThatAreRefused(t *testing.T) {
 			assert.Equal(t, tt.status == 503, got.get("error.retryable").Bool())
 			assert.Less(t, len(got.body), 2048)
 			assert.Zero(t, w.studio.total())
-			list, err := w.store.Memory.List(t.Context(), "org", "", 10)
+			list, err := w.store.Memory.List(t.Context(), "org", media.Wanted{Limit: 10})
 			require.NoError(t, err)
-			assert.Empty(t, list, "there is no job")
+			assert.Empty(t, list.Jobs, "there is no job")
 			assert.Equal(t, string(tt.code), w.record(t)["outcome"])
 		})
 	}
@@ -139,10 +139,10 @@ func TestALongOrder(t *testing.T) {
 	}
 	assert.Equal(t, []string{"second"}, w.studio.asked)
 	assert.JSONEq(t, order, string(w.studio.request))
-	list, err := w.store.Memory.List(t.Context(), "org", "", 2)
+	list, err := w.store.Memory.List(t.Context(), "org", media.Wanted{Limit: 2})
 	require.NoError(t, err)
-	require.Len(t, list, 1)
-	assert.Less(t, len(list[0].Request), 1000)
+	require.Len(t, list.Jobs, 1)
+	assert.Less(t, len(list.Jobs[0].Request), 1000)
 }
 
 // TestAChannelIsPreferred, and a route is called.
@@ -514,7 +514,7 @@ func TestLists(t *testing.T) {
 	}
 	w.finish(t, ids[2], mp4)
 	song := w.send(t, http.MethodPost, "/v1/music", `{"model":"music","prompt":"p"}`, "Idempotency-Key", "s").get("id").Str
-	w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", "k", "Authorization", "Bearer "+otherKey)
+	other := w.send(t, http.MethodPost, "/v1/videos", anOrder, "Idempotency-Key", "k", "Authorization", "Bearer "+otherKey).get("id").Str
 	for query, want := range map[string]struct {
 		ids  []string
 		more bool
@@ -530,6 +530,16 @@ func TestLists(t *testing.T) {
 		"/v1/jobs?status=expired":            {nil, false},
 		"/v1/videos":                         {[]string{ids[0], ids[1], ids[2]}, false},
 		"/v1/videos?limit=3&order=desc":      {[]string{ids[0], ids[1], ids[2]}, false},
+		"/v1/jobs?order=asc":                 {[]string{ids[2], ids[1], ids[0], song}, false},
+
+		"/v1/jobs?limit=2&after=" + ids[0]:                    {[]string{ids[1], ids[2]}, false},
+		"/v1/jobs?limit=1&after=" + ids[0]:                    {[]string{ids[1]}, true},
+		"/v1/jobs?order=asc&limit=1&after=" + ids[2]:          {[]string{ids[1]}, true},
+		"/v1/jobs?after=" + ids[2]:                            {nil, false},
+		"/v1/jobs?status=running&after=" + song:               {[]string{ids[0], ids[1]}, false},
+		"/v1/jobs?status=running&limit=1&after=" + song:       {[]string{ids[0]}, true},
+		"/v1/videos?limit=2&after=" + song:                    {[]string{ids[0], ids[1]}, true},
+		"/v1/videos?order=asc&status=running&after=" + ids[2]: {[]string{ids[1], ids[0]}, false},
 	} {
 		got := w.send(t, http.MethodGet, query, "")
 		require.Equal(t, http.StatusOK, got.status, got.body)
@@ -543,12 +553,37 @@ func TestLists(t *testing.T) {
 			assert.Equal(t, want.ids[len(want.ids)-1], got.get("last_id").Str)
 		}
 	}
-	for query, param := range map[string]string{"status=done": "status", "status=": "status", "kind=chat": "kind", "limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "after=job_1": "after",
-		"order=asc": "order", "%zz": "query"} {
+	for query, param := range map[string]string{"status=done": "status", "status=": "status", "kind=chat": "kind", "limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=": "limit",
+		"after=": "after", "after=job_1": "after", "after=" + other: "after", "after=" + ids[0] + "x": "after", "after=" + strings.Repeat("j", 3000): "after", "after=%00": "after",
+		"order=up": "order", "order=": "order", "before=" + ids[0]: "before", "kind=video&kind=": "kind", "%zz": "query", "a;b": "query"} {
 		got := w.send(t, http.MethodGet, "/v1/jobs?"+query, "")
 		assert.Equal(t, http.StatusBadRequest, got.status, query)
-		assert.Equal(t, param, got.get("error.param").Str)
+		assert.Equal(t, param, got.get("error.param").Str, query)
+		assert.Contains(t, got.get("error.message").Str, param)
+		assert.Less(t, len(got.body), 1000)
 	}
+	assert.Equal(t, "kind", w.send(t, http.MethodGet, "/v1/videos?kind=video", "").get("error.param").Str)
+}
+
+// TestAListThatWasNotLookedThrough: a page on which there is nothing yet says where the next one begins.
+func TestAListThatWasNotLookedThrough(t *testing.T) {
+	w := newWorkshop(t)
+	w.gateway.JobStore = blind{w.store}
+	id := w.order(t, "k1").get("id").Str
+	got := w.send(t, http.MethodGet, "/v1/jobs?status=failed", "")
+	assert.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":"`+id+`","has_more":true}`, got.body)
+	assert.Equal(t, http.StatusOK, w.send(t, http.MethodGet, "/v1/jobs?status=failed&after="+id, "").status)
+}
+
+// blind looks through one job for a page, and finds nothing.
+type blind struct{ media.Store }
+
+func (b blind) List(ctx context.Context, organization string, w media.Wanted) (media.Page, error) {
+	page, err := b.Store.List(ctx, organization, media.Wanted{Limit: 1, After: w.After})
+	if err != nil || len(page.Jobs) == 0 {
+		return page, err
+	}
+	return media.Page{More: true, Last: page.Jobs[0].ID}, nil
 }
 
 func TestContent(t *testing.T) {

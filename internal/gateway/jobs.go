@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
-	"slices"
 	"time"
 
 	"spillway/internal/catalog"
@@ -196,10 +195,9 @@ func (g *Gateway) Job(ctx context.Context, call Call, id string, kind media.Kind
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
 	defer cancel()
-	j, failed := g.JobStore.Get(ctx, organization, id)
-	if failed != nil {
-		g.Recorder.StoreLost("job", failed)
-		return nil, noStore(ofJobs, failed)
+	j, err := g.organizationsJob(ctx, organization, id)
+	if err != nil {
+		return nil, err
 	}
 	if j == nil || kind != "" && j.Kind != kind {
 		return nil, noJob()
@@ -211,49 +209,43 @@ func noJob() *fault.Error {
 	return &fault.Error{Code: fault.NotFound, Param: "id", Message: "your organization has no such job, or it is not kept any more"}
 }
 
-// Wanted are the jobs that a list is to have.
-type Wanted struct {
-	State media.State // empty: any
-	Kind  media.Kind  // empty: any
-	// Limit is the most of them, from 1 to MaxJobs.
-	Limit int
-}
-
-// ListJobs lists jobs of the caller's organization, newest first; more says that there are more. It may be some seconds behind. read
-// reads what is wanted, after the caller is known.
-func (g *Gateway) ListJobs(ctx context.Context, call Call, read func() (Wanted, *fault.Error)) (list []media.Job, more bool, refused *fault.Error) {
+// ListJobs lists jobs of the caller's organization. It may be some seconds behind. read reads what is wanted, but its After, and the id
+// of the job behind which the list goes on, if it does; after the caller is known.
+func (g *Gateway) ListJobs(ctx context.Context, call Call, read func() (w media.Wanted, after string, refused *fault.Error)) (media.Page, *fault.Error) {
 	organization, err := g.askingJobs(call)
 	if err != nil {
-		return nil, false, err
+		return media.Page{}, err
 	}
-	w, err := read()
+	w, after, err := read()
 	if err != nil {
-		return nil, false, err
+		return media.Page{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, ordering)
 	defer cancel()
-	list, failed := g.JobStore.List(ctx, organization, w.State, scanned(w))
+	if after != "" {
+		if w.After, err = g.organizationsJob(ctx, organization, after); err != nil {
+			return media.Page{}, err
+		}
+		if w.After == nil {
+			return media.Page{}, fault.Invalid("after", "after: your organization has no job of this id, or it is not kept any more; begin again without it")
+		}
+	}
+	page, failed := g.JobStore.List(ctx, organization, w)
 	if failed != nil {
 		g.Recorder.StoreLost("job", failed)
-		return nil, false, noStore(ofJobs, failed)
+		return media.Page{}, noStore(ofJobs, failed)
 	}
-	more = len(list) == scanned(w)
-	if w.Kind != "" {
-		list = slices.DeleteFunc(list, func(j media.Job) bool { return j.Kind != w.Kind })
-	}
-	if len(list) > w.Limit {
-		list, more = list[:w.Limit], true
-	}
-	return list, more, nil
+	return page, nil
 }
 
-// scanned is how many jobs are read for a list: one more than it may have. The store knows nothing of kinds, so that of the newest
-// MaxJobs those of one kind are found.
-func scanned(w Wanted) int {
-	if w.Kind != "" {
-		return MaxJobs + 1
+// organizationsJob is a job of an organization; nil: there is none of this id.
+func (g *Gateway) organizationsJob(ctx context.Context, organization, id string) (*media.Job, *fault.Error) {
+	j, failed := g.JobStore.Get(ctx, organization, id)
+	if failed != nil {
+		g.Recorder.StoreLost("job", failed)
+		return nil, noStore(ofJobs, failed)
 	}
-	return w.Limit + 1
+	return j, nil
 }
 
 // CancelJob ends a job of the caller's organization. confirmed is false where its provider was asked to end it and has not said

@@ -173,8 +173,8 @@ func (s store) Replace(ctx context.Context, next media.Job) (err error) {
 	return err
 }
 
-func (s store) List(ctx context.Context, organization string, state media.State, limit int) ([]media.Job, error) {
-	return s.w.memory.List(ctx, organization, state, limit)
+func (s store) List(ctx context.Context, organization string, w media.Wanted) (media.Page, error) {
+	return s.w.memory.List(ctx, organization, w)
 }
 
 func (s store) Open(ctx context.Context, before time.Time, limit int) ([]media.Job, error) {

@@ -53,19 +53,31 @@ func (m *Memory) Replace(_ context.Context, next Job) error {
 }
 
 // List implements Store.
-func (m *Memory) List(_ context.Context, organization string, s State, limit int) ([]Job, error) {
-	return m.some(limit, func(j Job) bool { return j.Organization == organization && (s == "" || j.State == s) },
-		func(a, b Job) int { return b.CreatedAt.Compare(a.CreatedAt) }), nil
+func (m *Memory) List(_ context.Context, organization string, w Wanted) (Page, error) {
+	order := func(a, b Job) int {
+		if !w.OldestFirst {
+			a, b = b, a
+		}
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	}
+	all := m.some(func(j Job) bool {
+		return j.Organization == organization && w.Takes(j) && (w.After == nil || order(*w.After, j) < 0)
+	}, order)
+	if len(all) <= w.Limit {
+		return Page{Jobs: all}, nil
+	}
+	return Page{Jobs: all[:w.Limit], More: true, Last: all[w.Limit-1].ID}, nil
 }
 
 // Open implements Store.
 func (m *Memory) Open(_ context.Context, before time.Time, limit int) ([]Job, error) {
-	return m.some(limit, func(j Job) bool { at := j.LookAt(); return !at.IsZero() && at.Before(before) },
-		func(a, b Job) int { return a.LookAt().Compare(b.LookAt()) }), nil
+	all := m.some(func(j Job) bool { at := j.LookAt(); return !at.IsZero() && at.Before(before) },
+		func(a, b Job) int { return cmp.Or(a.LookAt().Compare(b.LookAt()), cmp.Compare(a.ID, b.ID)) })
+	return all[:min(limit, len(all))], nil
 }
 
 // some are the jobs that are meant, in an order.
-func (m *Memory) some(limit int, is func(Job) bool, order func(a, b Job) int) []Job {
+func (m *Memory) some(is func(Job) bool, order func(a, b Job) int) []Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []Job
@@ -74,8 +86,6 @@ func (m *Memory) some(limit int, is func(Job) bool, order func(a, b Job) int) []
 			out = append(out, j)
 		}
 	}
-	slices.SortFunc(out, func(a, b Job) int {
-		return cmp.Or(order(a, b), cmp.Compare(a.ID, b.ID))
-	})
-	return out[:min(limit, len(out))]
+	slices.SortFunc(out, order)
+	return out
 }

@@ -20,12 +20,39 @@ type Store interface {
 	Get(ctx context.Context, organization, id string) (*Job, error)
 	// Replace writes the next value of a job if its version is still one below; otherwise ErrChanged.
 	Replace(ctx context.Context, next Job) error
-	// List returns an organization's jobs, newest first, of one state or, where it is empty, of all; at most limit. It may
-	// be some seconds behind, and need not look for those of one state behind some thousand newer ones.
-	List(ctx context.Context, organization string, s State, limit int) ([]Job, error)
+	// List returns those of an organization's jobs that are wanted, by the time they were made and then by their ids, so that no
+	// two have the same place. It may be some seconds behind, and need not look through more than some thousand jobs for one page.
+	List(ctx context.Context, organization string, w Wanted) (Page, error)
 	// Open returns jobs whose LookAt came before the time, those that wait for longest first; at most limit. It may be some
 	// seconds behind. A job that cannot be read must keep no other from being found: beside an error there may be jobs.
 	Open(ctx context.Context, before time.Time, limit int) ([]Job, error)
+}
+
+// Wanted says which jobs a list is to have, and where it begins.
+type Wanted struct {
+	State State // empty: any
+	Kind  Kind  // empty: any
+	// After is the job behind which the list goes on; only its ID and CreatedAt count. nil: the list has its beginning.
+	After *Job
+	// OldestFirst turns the list round, which else has the newest first.
+	OldestFirst bool
+	// Limit is the most jobs of a page; at least 1.
+	Limit int
+}
+
+// Takes reports whether a job is among those that are wanted, wherever it stands.
+func (w Wanted) Takes(j Job) bool {
+	return (w.State == "" || j.State == w.State) && (w.Kind == "" || j.Kind == w.Kind)
+}
+
+// Page is a piece of a list.
+type Page struct {
+	Jobs []Job
+	// More says that jobs behind Last may be wanted. It is exact, unless a store has looked through as many as it does for one page:
+	// then the page may be short, or empty, and whether there are more is not known.
+	More bool
+	// Last is the id of the job behind which the next page begins; empty where there is no more.
+	Last string
 }
 
 // LookAt is when what a job waits for is due: its poll, its submit, its telling, the end of its lease or its deadline; zero: it

@@ -140,32 +140,7 @@ func Jobs(t *testing.T, s media.Store) {
 		all.Wait()
 		assert.EqualValues(t, 1, winners.Load())
 	})
-	t.Run("an organization's jobs are listed, newest first, all or of one state", func(t *testing.T) {
-		own := fmt.Sprintf("org-%016x", rand.Uint64())
-		var ids []string
-		for i := range 4 {
-			j := job()
-			j.Organization, j.CreatedAt = own, now.Add(time.Duration(i)*time.Second)
-			require.NoError(t, s.Create(ctx, j))
-			if i == 3 {
-				next(t, j, media.Ended{State: media.Cancelled})
-			}
-			ids = append([]string{j.ID}, ids...)
-		}
-		list := func(state media.State, limit int) (out []string) {
-			all, err := s.List(ctx, own, state, limit)
-			require.NoError(t, err)
-			for _, j := range all {
-				out = append(out, j.ID)
-			}
-			return out
-		}
-		eventually(t, func() bool { return len(list("", 10)) == 4 && len(list(media.Cancelled, 10)) == 1 })
-		assert.Equal(t, ids, list("", 10))
-		assert.Equal(t, ids[:2], list("", 2))
-		assert.Equal(t, ids[:1], list(media.Cancelled, 10))
-		assert.Equal(t, ids[1:], list(media.Queued, 10))
-	})
+	t.Run("an organization's jobs are listed page by page, each of them once", func(t *testing.T) { listed(t, s, now) })
 	t.Run("open jobs are found when they are to be looked at, and of terminal ones those that are yet to be told", func(t *testing.T) {
 		due, later, over, untold, told := job(), job(), job(), job(), job()
 		over.Callback = ""
@@ -216,6 +191,99 @@ func Jobs(t *testing.T, s media.Store) {
 		}
 		eventually(t, func() bool { return slices.Equal(want, first(4)) })
 		assert.Equal(t, want[:2], first(2))
+	})
+}
+
+// listed is what every list must be: exact, whatever is wanted and however short its pages are, also where jobs were made in the same
+// millisecond.
+func listed(t *testing.T, s media.Store, now time.Time) {
+	ctx := t.Context()
+	own := fmt.Sprintf("org/%016x#é", rand.Uint64())
+	var all []media.Job // oldest first
+	for i, made := range []time.Duration{0, 1, 1, 1, 1, 1, 2, 3, 3, 1000} {
+		j := media.New(fmt.Sprintf("job_%d_%016x", i, rand.Uint64()), own, media.Video, "veo-3", []byte(`{}`), "evt_1", now.Add(made*time.Millisecond))
+		if i%3 == 1 {
+			j.Kind = media.Music
+		}
+		all = append(all, j)
+	}
+	for _, i := range rand.Perm(len(all)) {
+		require.NoError(t, s.Create(ctx, all[i]))
+		if i%2 == 0 {
+			over, err := all[i].Next(media.Ended{State: media.Cancelled}, now)
+			require.NoError(t, err)
+			require.NoError(t, s.Replace(ctx, over))
+			all[i] = over
+		}
+	}
+	elsewhere := all[3]
+	elsewhere.Organization += "x"
+	require.NoError(t, s.Create(ctx, media.New("job_elsewhere", elsewhere.Organization, media.Video, "veo-3", []byte(`{}`), "evt_1", now)))
+
+	page := func(t *testing.T, w media.Wanted) media.Page {
+		t.Helper()
+		p, err := s.List(ctx, own, w)
+		require.NoError(t, err)
+		return p
+	}
+	eventually(t, func() bool {
+		return len(page(t, media.Wanted{Limit: 100}).Jobs) == len(all) && len(page(t, media.Wanted{State: media.Cancelled, Limit: 100}).Jobs) == len(all)/2
+	})
+	for name, w := range map[string]media.Wanted{
+		"all of them":                   {},
+		"all of them, oldest first":     {OldestFirst: true},
+		"those of one state":            {State: media.Cancelled},
+		"those of one kind":             {Kind: media.Music},
+		"those of one kind and state":   {Kind: media.Video, State: media.Queued},
+		"those of both, oldest first":   {Kind: media.Video, State: media.Queued, OldestFirst: true},
+		"those of a state that none is": {State: media.Expired},
+	} {
+		var want []media.Job
+		for _, j := range all {
+			if w.Takes(j) {
+				want = append(want, j)
+			}
+		}
+		if !w.OldestFirst {
+			slices.Reverse(want)
+		}
+		for _, limit := range []int{1, 2, len(want) - 1, len(want), len(want) + 1} {
+			w := w
+			if w.Limit = limit; limit < 1 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d a page", name, limit), func(t *testing.T) {
+				var got []media.Job
+				for pages := 0; ; pages++ {
+					require.LessOrEqual(t, pages, len(all), "the list does not end")
+					p := page(t, w)
+					got = append(got, p.Jobs...)
+					if !p.More {
+						assert.Empty(t, p.Last)
+						break
+					}
+					require.Len(t, p.Jobs, limit, "there are so few that none is looked through in vain")
+					require.Equal(t, p.Jobs[limit-1].ID, p.Last)
+					require.Less(t, len(got), len(want), "there is no more, and it says so")
+					w.After = &media.Job{ID: p.Last, CreatedAt: p.Jobs[limit-1].CreatedAt}
+				}
+				assert.Equal(t, want, got)
+			})
+		}
+	}
+	t.Run("behind a job that is not wanted itself", func(t *testing.T) {
+		p := page(t, media.Wanted{State: media.Cancelled, After: &all[5], Limit: 1})
+		require.Len(t, p.Jobs, 1)
+		assert.Equal(t, all[4].ID, p.Jobs[0].ID)
+		assert.True(t, p.More)
+	})
+	t.Run("behind a job that has been forgotten", func(t *testing.T) {
+		p := page(t, media.Wanted{After: &media.Job{ID: "job_", CreatedAt: all[6].CreatedAt}, Limit: 1, OldestFirst: true})
+		require.Len(t, p.Jobs, 1)
+		assert.Equal(t, all[6].ID, p.Jobs[0].ID)
+	})
+	t.Run("behind the last one", func(t *testing.T) {
+		assert.Empty(t, page(t, media.Wanted{After: &all[0], Limit: 5}))
 	})
 }
 

@@ -54,10 +54,10 @@ func (s *State) createJobs(j Jobs) error {
 			"KeySchema": []object{{"AttributeName": hash, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}}}
 	}
 	err := s.dynamo("CreateTable", object{"TableName": s.Names.Jobs, "BillingMode": "PAY_PER_REQUEST",
-		"AttributeDefinitions": []object{attribute("id", "S"), attribute("organization", "S"), attribute("created_at", "S"), attribute("status", "S"),
+		"AttributeDefinitions": []object{attribute("id", "S"), attribute("organization", "S"), attribute("list_place", "S"), attribute("status", "S"),
 			attribute("updated_at", "S"), attribute("due", "S"), attribute("look_at", "N")},
 		"KeySchema": []object{{"AttributeName": "id", "KeyType": "HASH"}},
-		"GlobalSecondaryIndexes": []object{index("by-organization", "organization", "created_at"), index("by-status", "status", "updated_at"),
+		"GlobalSecondaryIndexes": []object{index("by-organization", "organization", "list_place"), index("by-status", "status", "updated_at"),
 			index("due", "due", "look_at")}}, nil)
 	if err != nil {
 		return fmt.Errorf("making the table of jobs: %w", err)
