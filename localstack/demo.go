@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -46,13 +47,11 @@ func demo(ctx context.Context, o options, stdout, terminal io.Writer) error {
 		return fmt.Errorf("listening for the demonstration: %w", err)
 	}
 	front := s.functions[d.entrance()]
-	serving, over := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- serve(serving, entrance, front.front) }()
-	defer func() {
-		over()
-		<-served // its connections are cut
-	}()
+	open, shut := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = serve(open, entrance, front.front) }) // ends with open: whoever calls it is this function
+	defer serving.Wait()
+	defer shut()
 
 	ctx, cancel := context.WithTimeout(ctx, demoLasts)
 	defer cancel()
