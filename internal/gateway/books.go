@@ -39,7 +39,7 @@ func (g *Gateway) remember(j *journey, cand *candidate, f *fault.Failure) {
 func (g *Gateway) write(j *journey, cand *candidate, f *fault.Failure, d retry.Decision) {
 	rule := g.Policy.Rule(f.Class)
 	a := g.attemptRecord(j, cand, j.began, f)
-	describe(&a, f, rule, hiddenOf(&cand.Candidate))
+	describe(&a, f, rule, cand.Hidden())
 	a.Decision, a.Reason, a.Wait = string(d.Step), string(d.Reason), d.Wait
 	if j.spent != nil && !j.began.IsZero() {
 		a.Usage, a.Cost = j.spent, g.cost(cand, "", j.spent)
@@ -88,8 +88,8 @@ func (g *Gateway) attemptRecord(j *journey, cand *candidate, started time.Time, 
 }
 
 // describe puts a failure into an attempt's record.
-func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule, h hidden) {
-	a.Class, a.Evidence, a.Type, a.Code = string(f.Class), string(f.Evidence), h.word(f.Type), h.word(f.Code)
+func describe(a *telemetry.Attempt, f *fault.Failure, rule fault.Rule, h redact.Hidden) {
+	a.Class, a.Evidence, a.Type, a.Code = string(f.Class), string(f.Evidence), h.Word(f.Type), h.Word(f.Code)
 	a.Ambiguous, a.Remedy = f.Ambiguous, rule.Remedy
 	if f.Hint.Known {
 		a.Hint, a.HintSource = f.Hint.Wait, f.Hint.Source

@@ -48,13 +48,13 @@ var callersMistake = map[fault.Class]bool{fault.InvalidRequest: true, fault.Cont
 
 // final is the error of a chain that ended without an answer: the last failure decides, and the attempts show the rest.
 func (g *Gateway) final(j *journey, f *fault.Failure) *fault.Error {
-	rule, hidden := g.Policy.Rule(f.Class), hiddenOf(&j.lastCand.Candidate)
+	rule, hidden := g.Policy.Rule(f.Class), j.lastCand.Hidden()
 	e := &fault.Error{Code: rule.Code, Class: f.Class, Message: sentences[f.Class], Retryable: rule.Retryable,
-		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: hidden.word(f.Code),
+		Provider: j.lastCand.Channel.Provider.Name, Model: string(j.lastCand.Channel.Model), ProviderStatus: f.Status, ProviderCode: hidden.Word(f.Code),
 		Attempts: j.tried, Cause: f}
 	if quotable[f.Class] && f.Parsed {
-		e.Param = hidden.word(f.Param)
-		if text := hidden.quote(f.Message); text != "" {
+		e.Param = hidden.Word(f.Param)
+		if text := hidden.Quote(f.Message); text != "" {
 			e.Message += ": " + text
 		}
 	}

@@ -381,7 +381,7 @@ func (g *Gateway) settle(j *journey, f *found) {
 	j.cost = a.Cost
 	switch {
 	case f.broken != nil:
-		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), hiddenOf(&f.cand.Candidate))
+		describe(&a, f.broken, g.Policy.Rule(f.broken.Class), f.cand.Hidden())
 		a.Decision, a.Reason = "interrupted", "already_delivered"
 	case j.outcome == string(fault.InternalError):
 		a.Decision, a.Reason = "interrupted", j.outcome // a panic, on its way to the edge

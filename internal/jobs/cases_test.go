@@ -272,6 +272,16 @@ func TestWhatASubmitsAnswerMeans(t *testing.T) {
 			assert.Len(t, w.called, len(c.asked))
 		})
 	}
+	t.Run("B40: what a provider says of a mistake is told without addresses, hosts and keys", func(t *testing.T) {
+		w := newWorld()
+		said := fault.Observation{Status: 400, Sent: true, Parsed: true, Message: "cannot fetch https://client.test/x.png?sig=S1 for one.test with sk-12345678901 : it is no picture"}
+		w.studio.submit = []submitted{{err: failure(fault.InvalidRequest, said)}}
+		j := w.post(t, order())
+		require.Equal(t, media.Failed, j.State)
+		assert.Equal(t, "the provider refused the request: cannot fetch for with : it is no picture", j.Error.Message)
+		assert.Equal(t, j.LastError, *j.Error)
+		assert.Equal(t, j.Error.Message, j.View().Error.Message)
+	})
 	t.Run("nobody can take it: it waits, and expires", func(t *testing.T) {
 		w := newWorld()
 		o := order()

@@ -219,21 +219,10 @@ func errorOf(f *fault.Failure) media.Error {
 	if code == "invalid_input" {
 		message = "the provider refused the request"
 		if why := cmp.Or(f.Message, f.Param); why != "" {
-			message += ": " + cut(why, 200)
+			message += ": " + why
 		}
 	}
 	return media.Error{Code: code, Message: message, Class: string(f.Class)}
-}
-
-// cut shortens a text to at most n characters.
-func cut(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
 }
 
 func alias(c route.Candidate) string {
@@ -254,6 +243,10 @@ func (e *Engine) call(what string, j media.Job, c route.Candidate, do func(provi
 	if err != nil && !errors.As(err, &f) {
 		f = &fault.Failure{Class: fault.Unknown, Ambiguous: true}
 		f.Cause = err
+	}
+	if f != nil { // the job keeps it, and its client may see it
+		hidden := c.Hidden()
+		f.Message, f.Param = hidden.Quote(f.Message), hidden.Word(f.Param)
 	}
 	if e.Record != nil {
 		e.Record.Called(Called{Job: &j, What: what, Channel: c.Channel, Credential: c.Credential, Start: start, Took: e.now().Sub(start), Failure: f,

@@ -1,12 +1,9 @@
-package gateway
+package redact
 
 import (
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
-
-	"spillway/internal/route"
 )
 
 const (
@@ -34,25 +31,12 @@ func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// hidden are the values of a candidate's configuration that no text of its provider may repeat to a client or a record:
-// the key, the host and the path of the address, static headers and query parameters.
-type hidden []string
+// Hidden are the values of a configuration that no text of a provider may repeat to a client or a record: the key, the host and the path of
+// the address, static headers and query parameters. Short ones hide nothing. Without any, Word and Quote still hold back addresses, names of
+// hosts, and what looks like a key.
+type Hidden []string
 
-func hiddenOf(c *route.Candidate) hidden {
-	p := c.Channel.Provider
-	h := hidden{c.Credential.Secret.Reveal()}
-	if u, err := url.Parse(p.BaseURL); err == nil {
-		h = append(h, u.Hostname(), u.Path)
-	}
-	for _, values := range []map[string]string{p.Headers, p.Query} {
-		for _, v := range values {
-			h = append(h, v)
-		}
-	}
-	return h
-}
-
-func (h hidden) in(text string) bool {
+func (h Hidden) in(text string) bool {
 	for _, v := range h {
 		if len(v) >= minHidden && strings.Contains(text, v) {
 			return true
@@ -61,16 +45,16 @@ func (h hidden) in(text string) bool {
 	return address().MatchString(text) || keyLike().MatchString(text)
 }
 
-// word is a provider's word, if it is one and gives nothing away.
-func (h hidden) word(s string) string {
+// Word is a provider's word, if it is one and gives nothing away.
+func (h Hidden) Word(s string) string {
 	if len(s) > maxUpstreamWord || !identifier().MatchString(s) || h.in(s) {
 		return ""
 	}
 	return s
 }
 
-// quote is a provider's validation message, fit to be shown: bounded, and without the words that give something away.
-func (h hidden) quote(s string) string {
+// Quote is a provider's validation message, fit to be shown: bounded, and without the words that give something away.
+func (h Hidden) Quote(s string) string {
 	words := strings.Fields(s)
 	kept := words[:0]
 	for _, w := range words {
