@@ -741,8 +741,8 @@ func TestCallbacks(t *testing.T) {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(e.header.Get("webhook-id") + "." + e.header.Get("webhook-timestamp") + "." + e.body))
 		assert.Equal(t, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)), e.header.Get("webhook-signature"))
-		assert.JSONEq(t, fmt.Sprintf(`{"id":%q,"object":"media.job","kind":"video","status":"failed","model":"veo","progress":0,"created_at":1893456000,
-			"finished_at":1893456002,"deadline":1893457800,"error":{"code":"content_filter","message":"refused"},"result":null}`, j.ID), e.body)
+		assert.JSONEq(t, fmt.Sprintf(`{"type":"media.job.failed","timestamp":"2030-01-01T00:00:02Z","data":{"id":%q,"object":"media.job","kind":"video","status":"failed","model":"veo","progress":0,"created_at":1893456000,
+			"finished_at":1893456002,"deadline":1893457800,"error":{"code":"content_filter","message":"refused"},"result":null}}`, j.ID), e.body)
 	})
 	for name, c := range map[string]struct {
 		answer func(n int) (int, error)

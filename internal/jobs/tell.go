@@ -53,7 +53,7 @@ func (e *Engine) tellOnce(ctx context.Context, j media.Job) (status int, err err
 	if err != nil || len(key) == 0 {
 		return 0, errNoSecret
 	}
-	body, err := json.Marshal(j.View())
+	body, err := json.Marshal(j.Announcement())
 	if err != nil {
 		return 0, fmt.Errorf("writing the event: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// View is what a client sees of a job (contract.md §8), at GET /v1/jobs/{id} and in the event that its callback gets. It has no
+// View is what a client sees of a job (contract.md §8), at GET /v1/jobs/{id} and as the data of the event that its callback gets. It has no
 // provider link and nothing of the gateway's own, and of a job that is over it is the same each time. Times are in seconds
 // since 1970, null where there is none yet.
 type View struct {
@@ -46,6 +46,20 @@ func (j Job) View() View {
 		v.Result = &ViewResult{ContentType: r.ContentType, Size: r.Size, SHA256: r.SHA256}
 	}
 	return v
+}
+
+// Announcement is the event of a job's end as its callback gets it, with the members that Standard Webhooks recommends
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, 2026-11-30): a receiver of many kinds of
+// events tells them by their type. It is the same each time that it is told.
+type Announcement struct {
+	Type      string `json:"type"`      // "media.job." and the state
+	Timestamp string `json:"timestamp"` // when the job ended, as RFC 3339
+	Data      View   `json:"data"`
+}
+
+// Announcement is the event of the job's end. The job must be over.
+func (j Job) Announcement() Announcement {
+	return Announcement{Type: "media.job." + string(j.State), Timestamp: j.FinishedAt.UTC().Format(time.RFC3339Nano), Data: j.View()}
 }
 
 // VideoView is the job as OpenAI's SDKs know a video (https://platform.openai.com/docs/api-reference/videos, 2026-11-30). What the

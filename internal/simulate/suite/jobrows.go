@@ -82,13 +82,14 @@ func (s *studio) checkAll(all []life, f *Findings) {
 // checkCallbacks: each event is signed, and shows its job as it has ended.
 func checkCallbacks(told []simulate.Callback, all []life, f *Findings) {
 	for _, c := range told {
-		var v media.View
-		if err := json.Unmarshal([]byte(c.Body), &v); err != nil || !signed(c, webhookSecret) {
+		var event media.Announcement
+		if err := json.Unmarshal([]byte(c.Body), &event); err != nil || !signed(c, webhookSecret) {
 			f.addf("an event is not signed with the secret of its organization: %s", cut(c.Body))
 			continue
 		}
+		v := event.Data
 		i := slices.IndexFunc(all, func(l life) bool { return l.id == v.ID })
-		if i < 0 || v.Status != all[i].end() || v.Object != "media.job" {
+		if i < 0 || v.Status != all[i].end() || v.Object != "media.job" || event.Type != "media.job."+string(v.Status) {
 			f.addf("an event tells of a job that there is not, or not so: %s", cut(c.Body))
 		}
 	}

@@ -212,17 +212,18 @@ func TestAnEventThatIsNotOneIsFound(t *testing.T) {
 		mac.Write([]byte("evt_1.1." + body))
 		return simulate.Callback{ID: "evt_1", Timestamp: "1", Body: body, Signature: "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
 	}
-	unsigned := sign(`{"id":"job_1","object":"media.job","status":"failed"}`)
+	unsigned := sign(`{"type":"media.job.failed","data":{"id":"job_1","object":"media.job","status":"failed"}}`)
 	unsigned.Signature = "v1,"
 	for name, c := range map[string]struct {
 		callback simulate.Callback
 		want     string
 	}{
-		"as it is":      {sign(`{"id":"job_1","object":"media.job","status":"failed"}`), ""},
+		"as it is":      {sign(`{"type":"media.job.failed","data":{"id":"job_1","object":"media.job","status":"failed"}}`), ""},
 		"not signed":    {unsigned, "an event is not signed with the secret of its organization"},
-		"another end":   {sign(`{"id":"job_1","object":"media.job","status":"succeeded"}`), "an event tells of a job that there is not, or not so"},
-		"another job":   {sign(`{"id":"job_2","object":"media.job","status":"failed"}`), "an event tells of a job that there is not, or not so"},
-		"another shape": {sign(`{"id":"job_1","object":"video","status":"failed"}`), "an event tells of a job that there is not, or not so"},
+		"another end":   {sign(`{"type":"media.job.succeeded","data":{"id":"job_1","object":"media.job","status":"succeeded"}}`), "an event tells of a job that there is not, or not so"},
+		"another job":   {sign(`{"type":"media.job.failed","data":{"id":"job_2","object":"media.job","status":"failed"}}`), "an event tells of a job that there is not, or not so"},
+		"another type":  {sign(`{"type":"media.job.succeeded","data":{"id":"job_1","object":"media.job","status":"failed"}}`), "an event tells of a job that there is not, or not so"},
+		"another shape": {sign(`{"type":"media.job.failed","data":{"id":"job_1","object":"video","status":"failed"}}`), "an event tells of a job that there is not, or not so"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f Findings

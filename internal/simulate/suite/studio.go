@@ -337,9 +337,9 @@ func (s *studio) lives(orders []order) (all []life) {
 		made[j.Prompt] = j
 	}
 	for _, c := range s.provider.Callbacks() {
-		var v media.View
-		_ = json.Unmarshal([]byte(c.Body), &v) // what is no job's is nobody's
-		told[v.ID] = append(told[v.ID], c.ID)
+		var event media.Announcement
+		_ = json.Unmarshal([]byte(c.Body), &event) // what is no job's is nobody's
+		told[event.Data.ID] = append(told[event.Data.ID], c.ID)
 	}
 	for _, o := range orders {
 		j := made[o.prompt]
