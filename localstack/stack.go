@@ -276,14 +276,15 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 
 // greet says where the stack is and what to try first.
 func (o options) greet(w io.Writer, addr net.Addr, front *runningFunction, s *running) {
-	url := "http://" + reachable(addr)
+	url, simulator := "http://"+reachable(addr), strings.TrimSuffix(s.simulator.url, "/v1")
 	fmt.Fprintf(w, "ready %s\nlogs  %s (warnings and errors are shown here too); Ctrl-C ends everything\n", url, strings.Join(s.logs(), ", "))
 	if o.providers == simulated {
 		fmt.Fprintf(w, "\nA model that answers 503 for ever, and the fallback that answers in its place:\n\n%s\n\n"+
 			"The same answer however often it is asked for (Idempotent-Replayed from the second time on):\n\n%s\n\n"+
-			"A video: a job that the poller looks after, and what became of it:\n\n%s\n\n  %s\n\n", fallbackCall(url), keyedCall(url), videoCall(url), jobsCall(url))
+			"A video: a job that the poller looks after, what became of it, and what the receiver of its callback was told:\n\n%s\n\n  %s\n  curl %s/_sim/callbacks\n\n",
+			fallbackCall(url), keyedCall(url), videoCall(url, simulator), jobsCall(url), simulator)
 		fmt.Fprintf(w, "The simulated provider answers at %s (chat/completions, responses, messages, models/…:generateContent);\n"+
-			"what it has been sent is at %s/_sim/log.\n", s.simulator.url, strings.TrimSuffix(s.simulator.url, "/v1"))
+			"what it has been sent is at %s/_sim/log.\n", s.simulator.url, simulator)
 	}
 	fmt.Fprintf(w, "\nWhat the environments share:\n\n%s\n\n", s.aws.looks(front.function))
 }
@@ -305,8 +306,8 @@ func keyedCall(url string) string {
 	return call(url+"/v1/chat/completions", " -H 'Idempotency-Key: first'", `{"model":"sim-ok","messages":[{"role":"user","content":"hello"}]}`)
 }
 
-func videoCall(url string) string {
-	return call(url+"/v1/videos", " -H 'Idempotency-Key: my-video'", `{"model":"sim-video","prompt":"a lighthouse in the rain"}`)
+func videoCall(url, simulator string) string {
+	return call(url+"/v1/videos", " -H 'Idempotency-Key: my-video'", `{"model":"sim-video","prompt":"a lighthouse in the rain","callback_url":"`+simulator+`/_sim/callback"}`)
 }
 
 func jobsCall(url string) string { return "curl -H 'Authorization: Bearer dev' " + url + "/v1/jobs" }

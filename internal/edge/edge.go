@@ -90,8 +90,13 @@ func (h *handler) at(path string) (m methods, rest string, ok bool) {
 			continue
 		}
 		name, part, below := strings.Cut(rest, "/")
-		if t.parts == nil || !below {
+		switch {
+		case t.parts == nil:
 			return t.takes, rest, true
+		case name == "": // a slash too many
+			return nil, "", false
+		case !below:
+			return t.takes, name, true
 		}
 		m, ok := t.parts[part]
 		return m, name, ok

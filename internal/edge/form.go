@@ -25,8 +25,13 @@ var literals = []string{"seed", "instrumental", "force_instrumental"}
 // orderJSON is the body of an order as JSON: as it is, or made of a form, which OpenAI's SDKs send. A file becomes a data URL.
 func orderJSON(contentType string, body []byte) ([]byte, *fault.Error) {
 	media, params, err := mime.ParseMediaType(contentType)
-	if err != nil || media != "multipart/form-data" {
+	switch {
+	case err == nil && media == "application/x-www-form-urlencoded" && !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")): // not curl -d '{…}'
+		return nil, fault.Invalid("Content-Type", "Content-Type: a form must be multipart/form-data; otherwise the body is JSON")
+	case err != nil || media != "multipart/form-data":
 		return body, nil
+	case params["boundary"] == "":
+		return nil, fault.Invalid("Content-Type", "Content-Type: names no boundary, by which the fields of the form are told apart")
 	}
 	form := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	fields := map[string]json.RawMessage{}
@@ -46,6 +51,9 @@ func orderJSON(contentType string, body []byte) ([]byte, *fault.Error) {
 			return nil, refused
 		}
 		fields[name] = value
+	}
+	if len(fields) == 0 {
+		return nil, fault.Invalid("body", "the form has no field between boundaries that are those of its Content-Type")
 	}
 	out, err := json.Marshal(fields)
 	if err != nil {

@@ -83,8 +83,18 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		"no Idempotency-Key for a song":       {"/v1/music", `{"model":"music"` + prompted, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
 		"an empty one":                        {"", anOrder, []string{"Idempotency-Key", ""}, 400, fault.ValidationFailed, "Idempotency-Key"},
 		"one of 256 characters":               {"", anOrder, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, fault.ValidationFailed, "Idempotency-Key"},
-		"no JSON":                             {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
-		"a name twice":                        {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, ""},
+		"no JSON":                             {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
+		"a name twice":                        {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
+		"nothing":                             {"", "", []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
+		"a form that is no multipart":         {"", "model=veo&prompt=p", []string{"Idempotency-Key", "k", "Content-Type", "application/x-www-form-urlencoded"}, 400, fault.ValidationFailed, "Content-Type"},
+		"a form without a boundary":           {"", "--b--", []string{"Idempotency-Key", "k", "Content-Type", "multipart/form-data"}, 400, fault.ValidationFailed, "Content-Type"},
+		"a form that is cut short":            {"", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nve", []string{"Idempotency-Key", "k", "Content-Type", "multipart/form-data; boundary=b"}, 400, fault.ValidationFailed, "model"},
+		"a form that is none":                 {"", anOrder, []string{"Idempotency-Key", "k", "Content-Type", "multipart/form-data; boundary=b"}, 400, fault.ValidationFailed, "body"},
+		"a body of 6 MB":                      {"", `{"model":"veo","prompt":"` + strings.Repeat("p", 6<<20) + `"}`, []string{"Idempotency-Key", "k"}, 413, fault.RequestTooLarge, "body"},
+		"seconds that are a word":             {"", `{"model":"veo","seconds":"abc"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "seconds"},
+		"half a size":                         {"", `{"model":"veo","size":"1x"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "size"},
+		"a time that is none":                 {"", anOrder, []string{"Idempotency-Key", "k", "X-LLM-Timeout-Ms", "x"}, 400, fault.ValidationFailed, "X-LLM-Timeout-Ms"},
+		"a callback to nowhere":               {"", `{"model":"veo","callback_url":""` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "callback_url"},
 		"no prompt":                           {"", `{"model":"veo"}`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "prompt"},
 		"a member that nobody knows":          {"", `{"model":"veo","fps":24` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "fps"},
 		"several models":                      {"", `{"model":"veo","models":["veo"]` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "models"},
@@ -124,6 +134,83 @@ func TestOrdersThatAreRefused(t *testing.T) {
 			assert.Empty(t, list.Jobs, "there is no job")
 			assert.Equal(t, string(tt.code), w.record(t)["outcome"])
 		})
+	}
+}
+
+// TestOrdersThatAreTaken, although one might think that they are not.
+func TestOrdersThatAreTaken(t *testing.T) {
+	for name, header := range map[string][]string{
+		"JSON as curl sends it":                 {"Content-Type", "application/x-www-form-urlencoded"},
+		"a wish to wait for less than that":     {"X-LLM-Timeout-Ms", "1"}, // a submit that has begun goes on: it is paid for
+		"a wish to wait until it is done":       {"Prefer", "wait=10"},
+		"a wish that nobody understands":        {"Prefer", "wait=forever"},
+		"a wish for an answer that is streamed": {"X-LLM-Commit", "complete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkshop(t)
+			got := w.send(t, http.MethodPost, "/v1/videos", anOrder, append(header, "Idempotency-Key", "k1")...)
+			assert.Equal(t, http.StatusAccepted, got.status, got.body)
+			assert.Equal(t, "in_progress", got.get("status").Str)
+			assert.Equal(t, 1, w.studio.total())
+		})
+	}
+}
+
+// TestPathsOfJobsThatAreNone: what is wrong with an address is said, and no store is asked for what can be the id of no job.
+func TestPathsOfJobsThatAreNone(t *testing.T) {
+	long := strings.Repeat("j", 3000)
+	w := newWorkshop(t)
+	w.store.before = func(call string) error { return errors.New("the store was asked: " + call) }
+	for request, want := range map[string]struct {
+		status       int
+		code         fault.Code
+		param, allow string
+	}{
+		"GET /v1/jobs/":                     {404, fault.NotFound, "", ""},
+		"GET /v1/jobs//content":             {404, fault.NotFound, "", ""},
+		"POST /v1/jobs//cancel":             {404, fault.NotFound, "", ""},
+		"POST /v1/videos/":                  {404, fault.NotFound, "", ""},
+		"GET /v1/jobs/job_1/work":           {404, fault.NotFound, "", ""},
+		"GET /v1/jobs/a%2fb":                {404, fault.NotFound, "", ""},
+		"POST /v1/videos/job_1/cancel":      {404, fault.NotFound, "", ""},
+		"POST /v1/videos/job_1/remix":       {404, fault.NotFound, "", ""},
+		"GET /v1/music/job_1":               {404, fault.NotFound, "", ""},
+		"GET /v1/jobs/" + long:              {404, fault.NotFound, "id", ""},
+		"GET /v1/videos/" + long:            {404, fault.NotFound, "id", ""},
+		"GET /v1/jobs/" + long + "/content": {404, fault.NotFound, "id", ""},
+		"POST /v1/jobs/" + long + "/cancel": {404, fault.NotFound, "id", ""},
+		"GET /v1/jobs?after=" + long:        {400, fault.ValidationFailed, "after", ""},
+		"GET /v1/music":                     {405, fault.MethodNotAllowed, "", "POST"},
+		"PUT /v1/videos":                    {405, fault.MethodNotAllowed, "", "GET, POST"},
+		"OPTIONS /v1/videos":                {405, fault.MethodNotAllowed, "", "GET, POST"},
+		"DELETE /v1/videos/job_1":           {405, fault.MethodNotAllowed, "", "GET"},
+		"HEAD /v1/videos/job_1/content":     {405, fault.MethodNotAllowed, "", "GET"},
+		"GET /v1/jobs/job_1/cancel":         {405, fault.MethodNotAllowed, "", "POST"},
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		got := w.send(t, method, path, "")
+		assert.Equal(t, want.status, got.status, "%s: %s", request, got.body)
+		assert.Equal(t, string(want.code), got.get("error.code").Str, request)
+		assert.Equal(t, want.param, got.get("error.param").Str, request)
+		assert.Equal(t, want.allow, got.header.Get("Allow"), request)
+		assert.Equal(t, "false", got.header.Get("X-Should-Retry"), request)
+	}
+	for _, id := range []string{"%00", "%ff", "a%20b%22%3Cscript%3E", "a%23b", "..%3f", "%F0%9F%8E%AC"} {
+		w.store.before = nil
+		got := w.send(t, http.MethodGet, "/v1/jobs/"+id, "")
+		assert.Equal(t, http.StatusNotFound, got.status, "%s: %s", id, got.body)
+		assert.Equal(t, "id", got.get("error.param").Str)
+	}
+}
+
+// TestModelsSayWhereTheyAreCalled: so that a client tells one that makes media from one that chats.
+func TestModelsSayWhereTheyAreCalled(t *testing.T) {
+	w := newWorkshop(t)
+	for id, want := range map[string]string{"gpt": `["/v1/chat/completions"]`, "veo": `["/v1/videos"]`, "clip": `["/v1/videos"]`, "music": `["/v1/music"]`} {
+		got := w.send(t, http.MethodGet, "/v1/models/"+id, "")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		assert.JSONEq(t, want, got.get("endpoints").Raw, id)
+		assert.JSONEq(t, want, w.send(t, http.MethodGet, "/v1/models", "").get(`data.#(id=="`+id+`").endpoints`).Raw, id)
 	}
 }
 

@@ -3,6 +3,7 @@ package edge
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"spillway/internal/catalog"
@@ -27,12 +28,15 @@ func (h *handler) explain(x *exchange) {
 }
 
 // modelObject is OpenAI's model object, with our capabilities beside it.
+//
+// Of a model that makes media OpenAI's own object says nothing: its endpoints tell it from one that chats.
 type modelObject struct {
 	ID           chat.RequestedModel `json:"id"`
 	Object       string              `json:"object"`
 	Created      int64               `json:"created"`
 	OwnedBy      string              `json:"owned_by"`
 	Kind         string              `json:"kind"`
+	Endpoints    []string            `json:"endpoints"` // paths that take the model in their bodies, with POST
 	Capabilities capabilities        `json:"capabilities"`
 }
 
@@ -42,11 +46,22 @@ type capabilities struct {
 	MaxOutput int64             `json:"max_output,omitempty"`
 }
 
+// endpoints are the paths that take a model, by what it must be able to do.
+var endpoints = []struct {
+	need catalog.Feature
+	path string
+}{{catalog.Chat, "/v1/chat/completions"}, {catalog.Videos, "/v1/videos"}, {catalog.Music, "/v1/music"}}
+
 func objectOf(m gateway.Model) modelObject {
-	o := modelObject{ID: m.ID, Object: "model", OwnedBy: strings.Join(m.Providers, ","), Kind: "model",
+	o := modelObject{ID: m.ID, Object: "model", OwnedBy: strings.Join(m.Providers, ","), Kind: "model", Endpoints: []string{},
 		Capabilities: capabilities{Cannot: append([]catalog.Feature{}, m.Cannot...), Context: m.Context, MaxOutput: m.MaxOutput}}
 	if m.Route {
 		o.OwnedBy, o.Kind = "spillway", "route"
+	}
+	for _, e := range endpoints {
+		if !slices.Contains(m.Cannot, e.need) {
+			o.Endpoints = append(o.Endpoints, e.path)
+		}
 	}
 	return o
 }

@@ -238,8 +238,15 @@ func (g *Gateway) ListJobs(ctx context.Context, call Call, read func() (w media.
 	return page, nil
 }
 
+// maxJobID bounds what can be the id of a job. The store is asked for nothing longer: a key of more than 2048 bytes DynamoDB refuses,
+// which would look as though it were away.
+const maxJobID = 128
+
 // organizationsJob is a job of an organization; nil: there is none of this id.
 func (g *Gateway) organizationsJob(ctx context.Context, organization, id string) (*media.Job, *fault.Error) {
+	if len(id) > maxJobID {
+		return nil, nil
+	}
 	j, failed := g.JobStore.Get(ctx, organization, id)
 	if failed != nil {
 		g.Recorder.StoreLost("job", failed)
@@ -254,6 +261,9 @@ func (g *Gateway) CancelJob(ctx context.Context, call Call, id string) (j *media
 	organization, err := g.askingJobs(call)
 	if err != nil {
 		return nil, false, err
+	}
+	if len(id) > maxJobID {
+		return nil, false, noJob()
 	}
 	j, what, failed := g.Jobs.Cancel(context.WithoutCancel(ctx), organization, id)
 	switch {

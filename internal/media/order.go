@@ -62,7 +62,7 @@ var (
 		"prompt":          func(o *Order, v gjson.Result) string { return readText(&o.Prompt, v, maxPrompt) },
 		"negative_prompt": func(o *Order, v gjson.Result) string { return readText(&o.NegativePrompt, v, maxPrompt) },
 		"prefer":          func(o *Order, v gjson.Result) string { return readText(&o.Prefer, v, maxShortText) },
-		"callback_url":    func(o *Order, v gjson.Result) string { return readText(&o.Callback, v, maxShortText) },
+		"callback_url":    readCallback,
 		"seed":            readSeed,
 	}
 	members = map[Kind]map[string]reader{
@@ -85,8 +85,11 @@ var (
 // nothing.
 func ReadOrder(kind Kind, body []byte) (Order, *fault.Error) {
 	o := Order{Kind: kind}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return o, fault.Invalid("body", "the body is empty; a JSON object is expected")
+	}
 	if !jsontext.Value(body).IsValid() || !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
-		return o, &fault.Error{Code: fault.ValidationFailed, Message: "the body is not one JSON object with each name once"}
+		return o, fault.Invalid("body", "the body is not one JSON object with each name once")
 	}
 	var refused *fault.Error
 	gjson.ParseBytes(body).ForEach(func(name, v gjson.Result) bool {
@@ -128,6 +131,15 @@ func readText(to *string, v gjson.Result, most int) string {
 	}
 	*to = v.Str
 	return ""
+}
+
+// readCallback refuses an empty one: it is that of somebody who means to be told.
+func readCallback(o *Order, v gjson.Result) string {
+	problem := readText(&o.Callback, v, maxShortText)
+	if problem == "" && o.Callback == "" {
+		problem = "is empty; leave it out, or null, where nobody is to be told"
+	}
+	return problem
 }
 
 func readSeed(o *Order, v gjson.Result) string {

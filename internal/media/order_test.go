@@ -72,9 +72,9 @@ func TestReadOrderNamesTheMemberThatIsWrong(t *testing.T) {
 		kind        media.Kind
 		body, param string
 	}{
-		"no JSON":                           {media.Video, `{`, ""},
-		"a list":                            {media.Video, `[]`, ""},
-		"a name twice":                      {media.Video, `{"model":"v","prompt":"p","prompt":"q"}`, ""},
+		"no JSON":                           {media.Video, `{`, "body"},
+		"a list":                            {media.Video, `[]`, "body"},
+		"a name twice":                      {media.Video, `{"model":"v","prompt":"p","prompt":"q"}`, "body"},
 		"no model":                          {media.Video, `{"prompt":"p"}`, "model"},
 		"a blank prompt":                    {media.Video, `{"model":"v","prompt":" "}`, "prompt"},
 		"a prompt that is a number":         {media.Video, `{"model":"v","prompt":1}`, "prompt"},
@@ -88,6 +88,8 @@ func TestReadOrderNamesTheMemberThatIsWrong(t *testing.T) {
 		"a time without end":                {media.Music, `{"model":"v","prompt":"p","music_length_ms":600001}`, "music_length_ms"},
 		"two times":                         {media.Music, `{"model":"v","prompt":"p","length_seconds":30,"music_length_ms":30000}`, "music_length_ms"},
 		"two words for no voices":           {media.Music, `{"model":"v","prompt":"p","instrumental":true,"force_instrumental":true}`, "force_instrumental"},
+		"nothing":                           {media.Video, " ", "body"},
+		"a callback to nowhere":             {media.Video, `{"model":"v","prompt":"p","callback_url":""}`, "callback_url"},
 		"a size of nothing":                 {media.Video, `{"model":"v","prompt":"p","size":"0x720"}`, "size"},
 		"half a size":                       {media.Video, `{"model":"v","prompt":"p","size":"1280"}`, "size"},
 		"a seed with a fraction":            {media.Video, `{"model":"v","prompt":"p","seed":1.5}`, "seed"},

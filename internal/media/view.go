@@ -20,8 +20,8 @@ type View struct {
 	Deadline   int64       `json:"deadline"`
 	Error      *ViewError  `json:"error"`
 	Result     *ViewResult `json:"result"`
-	// Message says of an uncertain job what that means; of any other it is left out. It is no error: the job may well succeed, and
-	// whoever takes it for failed and orders it anew may pay twice.
+	// Message says of an uncertain job what that means, and of a running one that its provider was asked to cancel it; of any other
+	// it is left out. It is no error: the job may well succeed, and whoever takes it for failed and orders it anew may pay twice.
 	Message string `json:"message,omitempty"`
 }
 
@@ -110,9 +110,12 @@ func (j Job) viewError() *ViewError {
 	}
 }
 
-// viewMessage is what there is to say of a job of which nobody knows.
+// viewMessage is what there is to say of a job beside its state.
 func (j Job) viewMessage() string {
-	if j.State != Uncertain {
+	switch {
+	case j.State == Running && j.CancelAsked:
+		return "the provider was asked to cancel the job, and has not said that it has; until then the job may still succeed"
+	case j.State != Uncertain:
 		return ""
 	}
 	why := ""

@@ -47,6 +47,16 @@ func TestViews(t *testing.T) {
 		assert.Equal(t, "failed", expired.VideoView().Status)
 		assert.Nil(t, expired.VideoView().CompletedAt)
 	})
+	t.Run("one that was asked to be cancelled says so while it runs", func(t *testing.T) {
+		cancelling, err := running.Next(media.AskedToCancel{}, start)
+		require.NoError(t, err)
+		const says = "the provider was asked to cancel the job, and has not said that it has; until then the job may still succeed"
+		assert.Equal(t, says, cancelling.View().Message)
+		assert.Equal(t, says, cancelling.VideoView().Message)
+		ended, err := cancelling.Next(media.Ended{State: media.Cancelled}, start)
+		require.NoError(t, err)
+		assert.Empty(t, ended.View().Message)
+	})
 	t.Run("one of which nobody knows says so, and is not called failed", func(t *testing.T) {
 		lost, err := claimed.Next(media.Lost{Owner: "o1", Error: media.Error{Code: "provider_unavailable", Message: "the provider answered with an error: network"}}, start)
 		require.NoError(t, err)
