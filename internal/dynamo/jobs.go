@@ -42,6 +42,9 @@ const (
 	duePartition   = "open"
 	// maxPages bounds how far a list is looked through for one page of it, in megabytes: some thousand jobs.
 	maxPages = 8
+	// maxKey is the longest partition key that DynamoDB takes, in bytes
+	// (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html, 2026-11-30).
+	maxKey = 2048
 	// keepJobs is how long a job is kept after its last change.
 	keepJobs = 30 * 24 * time.Hour
 )
@@ -82,7 +85,11 @@ func (s *Jobs) put(ctx context.Context, j media.Job, condition string, names map
 
 // Get implements media.Store.
 func (s *Jobs) Get(ctx context.Context, organization, id string) (*media.Job, error) {
-	out, err := s.API.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.Table, Key: key(jobID(organization, id)), ConsistentRead: aws.Bool(true)})
+	item := jobID(organization, id)
+	if len(item) > maxKey {
+		return nil, nil // the table would call it a mistake, which is not what a client's made-up id is
+	}
+	out, err := s.API.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.Table, Key: key(item), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, fmt.Errorf("reading the job: %w", err)
 	}

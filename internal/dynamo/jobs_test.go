@@ -301,6 +301,13 @@ func TestAListIsLookedThroughForSoManyPages(t *testing.T) {
 	}
 }
 
+// TestAnIDThatIsNoKeyIsNobodys: no call is made for it, which DynamoDB would refuse.
+func TestAnIDThatIsNoKeyIsNobodys(t *testing.T) {
+	j, err := (&dynamo.Jobs{API: &putting{}, Table: "t"}).Get(t.Context(), "acme", strings.Repeat("x", 2048))
+	require.NoError(t, err)
+	assert.Nil(t, j)
+}
+
 // onePage is an index with one page.
 type onePage struct {
 	dynamo.Querier

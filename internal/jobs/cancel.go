@@ -25,7 +25,7 @@ const maxLooks = 3
 // Cancel ends a job at the client's wish, and returns it as it has become; nil: there is none of this id in the organization. The
 // error is the store's.
 func (e *Engine) Cancel(ctx context.Context, organization, id string) (*media.Job, Cancelled, error) {
-	there, err := e.Jobs.Get(ctx, organization, id)
+	there, err := e.read(ctx, organization, id)
 	if err != nil || there == nil {
 		return nil, "", err //nolint:wrapcheck // the store says what it did
 	}
@@ -50,6 +50,13 @@ func (e *Engine) Cancel(ctx context.Context, organization, id string) (*media.Jo
 		}
 	}
 	return &j, NotNow, nil
+}
+
+// read reads a job within the time of a step: a table that does not answer must not keep a client waiting.
+func (e *Engine) read(ctx context.Context, organization, id string) (*media.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, writing)
+	defer cancel()
+	return e.Jobs.Get(ctx, organization, id) //nolint:wrapcheck // the store says what it did
 }
 
 // cancelAs cancels a job in the state that it is in. A provider that could not be asked has changed nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/fault"
 	"spillway/internal/jobs"
 	"spillway/internal/media"
 )
@@ -88,32 +90,107 @@ func (a *away) Replace(ctx context.Context, j media.Job) error {
 // After that it is lost, and the job is one of which nobody knows.
 func TestATableThatIsAwayWhileAJobIsAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
-		away time.Duration
-		want media.State
+		away   time.Duration
+		answer submitted
+		want   media.State
 	}{
-		"for six seconds":    {6 * time.Second, media.Running},
-		"for twelve seconds": {12 * time.Second, media.Uncertain},
+		"for six seconds":                          {6 * time.Second, accepted(), media.Running},
+		"for twelve seconds":                       {12 * time.Second, accepted(), media.Uncertain},
+		"for six seconds, and it is refused":       {6 * time.Second, submitted{err: status(429, fault.RateLimited)}, media.Failed},
+		"for six seconds, and it is a mistake":     {6 * time.Second, submitted{err: status(400, fault.InvalidRequest)}, media.Failed},
+		"for six seconds, and the work is in hand": {6 * time.Second, submitted{work: mp4}, media.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
-				w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+				w.studio.submit, w.studio.poll = []submitted{c.answer}, []polled{pending()}
 				w.engine.Now = nil
 				j, _, err := w.engine.Begin(ctx, order())
 				require.NoError(t, err)
 				w.engine.Jobs = &away{Store: w.engine.Jobs, whole: c.away}
 				begun := time.Now()
 				_, err = w.engine.Start(ctx, j)
-				assert.Equal(t, c.want == media.Running, err == nil)
+				assert.Equal(t, c.want != media.Uncertain, err == nil)
 				assert.Less(t, time.Since(begun), 10*time.Second, "its lease has so much to spare")
 				time.Sleep(media.SubmitLease)
 				_, err = w.engine.Sweep(ctx, 10)
 				require.NoError(t, err)
 				assert.Equal(t, c.want, w.job(t, j.ID).State)
-				assert.Equal(t, 1, w.studio.submits)
+				assert.LessOrEqual(t, w.studio.created[j.ID], 1)
 			})
 		})
 	}
+}
+
+// mute is a store that never answers, and muteBucket such a bucket.
+type (
+	mute       struct{ media.Store }
+	muteBucket struct{ jobs.Objects }
+)
+
+func (mute) Get(ctx context.Context, _, _ string) (*media.Job, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (muteBucket) Open(ctx context.Context, _ string) (io.ReadCloser, int64, string, error) {
+	<-ctx.Done()
+	return nil, 0, "", ctx.Err()
+}
+
+// TestWhatDoesNotAnswerKeepsNoClientWaiting, who would be let go of only by the end of the whole invocation.
+func TestWhatDoesNotAnswerKeepsNoClientWaiting(t *testing.T) {
+	t.Run("a table, while a job is cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.engine.Jobs = mute{}
+			begun := time.Now()
+			_, _, err := w.engine.Cancel(ctx, "acme", "job_1")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.LessOrEqual(t, time.Since(begun), 3*time.Second)
+		})
+	})
+	t.Run("a bucket, while a long order is submitted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			o := order()
+			o.Request = []byte(`{"model":"veo","prompt":"p","input_reference":"data:image/png;base64,` + strings.Repeat("A", 40<<10) + `"}`)
+			j, _, err := w.engine.Begin(ctx, o)
+			require.NoError(t, err)
+			w.engine.Objects = muteBucket{}
+			begun := time.Now()
+			j, err = w.engine.Start(ctx, j)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, media.Queued, j.State)
+			assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
+		})
+	})
+}
+
+// TestALongOrderWhoseClientLeaves is submitted all the same.
+func TestALongOrderWhoseClientLeaves(t *testing.T) {
+	w := newWorld()
+	w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+	w.engine.Objects = heeding{w.engine.Objects}
+	o := order()
+	o.Request = []byte(`{"model":"veo","prompt":"p","input_reference":"data:image/png;base64,` + strings.Repeat("A", 40<<10) + `"}`)
+	j, _, err := w.engine.Begin(ctx, o)
+	require.NoError(t, err)
+	client, leave := context.WithCancel(ctx)
+	leave()
+	j, err = w.engine.Start(client, j)
+	require.NoError(t, err)
+	assert.Equal(t, media.Running, j.State)
+}
+
+// heeding is a bucket that does nothing for who has left.
+type heeding struct{ jobs.Objects }
+
+func (h heeding) Open(ctx context.Context, name string) (io.ReadCloser, int64, string, error) {
+	if ctx.Err() != nil {
+		return nil, 0, "", ctx.Err()
+	}
+	return h.Objects.Open(ctx, name)
 }
 
 // closed is a bucket that takes nothing for a while.

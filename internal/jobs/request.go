@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"spillway/internal/media"
 )
@@ -17,6 +18,9 @@ import (
 // its copies in the indexes, at a price for each kilobyte. A longer request has a picture in it, which only a submit needs: it
 // stands in the bucket.
 const maxInline = 32 << 10
+
+// unpacking bounds the reading of a long request.
+const unpacking = 10 * time.Second
 
 var errOtherRequest = errors.New("it is not what was put there")
 
@@ -40,6 +44,13 @@ func (e *Engine) keepRequest(ctx context.Context, j media.Job) (media.Job, error
 	}
 	j.Whole, j.Request = &whole, media.Abridged(j.Request)
 	return j, nil
+}
+
+// requestOf is wholeRequest within a short time, also for a client that has left.
+func (e *Engine) requestOf(ctx context.Context, j media.Job) ([]byte, error) {
+	ctx, cancel := paid(ctx, unpacking)
+	defer cancel()
+	return e.wholeRequest(ctx, j)
 }
 
 // wholeRequest is a job's request as its client wrote it.

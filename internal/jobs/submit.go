@@ -67,7 +67,7 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 		if !here(e.Studios[able[0].Channel.Provider.Kind]) {
 			return j, true, nil
 		}
-		request, err := e.wholeRequest(ctx, j) // before the claim: without it nothing is lost
+		request, err := e.requestOf(ctx, j) // before the claim: without it nothing is lost
 		if err != nil {
 			return j, false, err
 		}

@@ -11,8 +11,8 @@ import (
 
 const (
 	// writing bounds one step's calls of the store, also past the end of the work that led to it: what a provider has said must
-	// not be lost for a deadline. That it has a job, and by what name, is known nowhere else, and is tried to be written
-	// for as long as the lease's spare time allows.
+	// not be lost for a deadline. What it has said to a submit is known nowhere else: by what name it has the job, or that it surely
+	// has not. That is tried to be written for as long as the lease's spare time allows.
 	writing  = 3 * time.Second
 	clinging = 8 * time.Second
 	// maxWrites is how often a step is tried that others run ahead of. firstPause is the pause after a store's first error, doubled
@@ -30,7 +30,7 @@ var errGone = errors.New("the job is not there")
 // is now, when the event comes too late: it changes nothing.
 func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (media.Job, error) {
 	within := writing
-	if _, ok := event.(media.Accepted); ok {
+	if toSubmit(event) {
 		within = clinging
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
@@ -66,6 +66,18 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 		if overtaken && try >= maxWrites || !overtaken && sleep(ctx, pause) != nil {
 			return j, fmt.Errorf("writing the job: %w", err)
 		}
+	}
+}
+
+// toSubmit reports whether an event is what a provider has said to a submit.
+func toSubmit(event media.Event) bool {
+	switch e := event.(type) {
+	case media.Accepted, media.Refused:
+		return true
+	case media.Ended:
+		return e.Owner != ""
+	default:
+		return false
 	}
 }
 
