@@ -90,7 +90,7 @@ func share(g *gateway.Gateway, s *settings.State, recorder *telemetry.Recorder) 
 	}
 	tables := dynamo.New(graph.AWS(s, s.DynamoDB))
 	g.Claims = &dynamo.Idempotency{API: tables, Table: s.IdempotencyTable}
-	g.Health = &breaker.Fleet{Store: &dynamo.Health{API: tables, Table: s.HealthTable}, Lost: recorder.StoreLost}
+	g.Health = graph.Fleet(s, recorder)
 	g.Traces = &dynamo.Traces{API: tables, Table: s.RequestsTable}
 	g.Ledger = &dynamo.Ledger{API: tables, Table: s.RequestsTable}
 	g.Objects = &s3store.Objects{API: s3store.New(graph.AWS(s, s.S3)), Bucket: s.ResultsBucket}
@@ -102,7 +102,7 @@ func makeJobs(g *gateway.Gateway, s settings.Settings) {
 		g.NoJobs = "media jobs need tables and queues, which are not configured here: set " + strings.Join(settings.JobsNames(), ", ") + " and those of the shared state"
 		return
 	}
-	engine := graph.Jobs(s, g.Catalog, g.Policy, g.Recorder)
+	engine := graph.Jobs(s, g.Catalog, g.Policy, g.Recorder, g.Health)
 	g.Jobs, g.JobStore = engine, engine.Jobs
 	g.Works = s3store.NewWorks(s3store.New(graph.AWS(s.State, s.State.S3)), s.State.ResultsBucket)
 	g.Callback = (&fetch.Client{Receiver: fetch.Hosts(s.Simulator)}).MayTell

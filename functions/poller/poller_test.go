@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"spillway/functions/internal/graph"
+	"spillway/internal/breaker"
 	"spillway/internal/fault"
 	"spillway/internal/jobs"
 	"spillway/internal/media"
@@ -122,7 +123,7 @@ func engine(t *testing.T, env []string, configuration string) (settings.Settings
 	}
 	s, config, err := graph.Worker(getenv, func(string) ([]byte, error) { return []byte(configuration), nil })
 	require.NoError(t, err)
-	return s, graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, slog.LevelInfo))
+	return s, graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, slog.LevelInfo), &breaker.Fleet{})
 }
 
 // failures hands the function a batch in this order and returns which of it have to come again.

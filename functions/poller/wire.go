@@ -23,7 +23,7 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 		return nil, err //nolint:wrapcheck // it lists problems, each with its place
 	}
 	recorder := telemetry.New(records, s.LogLevel)
-	return batch(graph.Jobs(s, config, fault.Default(), recorder)), nil
+	return batch(graph.Jobs(s, config, fault.Default(), recorder, graph.Fleet(s.State, recorder))), nil
 }
 
 func batch(e *jobs.Engine) handler {

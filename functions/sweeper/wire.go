@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/functions/internal/graph"
+	"spillway/internal/breaker"
 	"spillway/internal/fault"
 	"spillway/internal/media"
 	"spillway/internal/telemetry"
@@ -25,7 +26,7 @@ func wire(getenv func(string) string, readFile func(string) ([]byte, error), rec
 		return nil, err //nolint:wrapcheck // it lists problems, each with its place
 	}
 	recorder := telemetry.New(records, s.LogLevel)
-	engine := graph.Jobs(s, config, fault.Default(), recorder)
+	engine := graph.Jobs(s, config, fault.Default(), recorder, &breaker.Fleet{}) // it submits nothing, and asks no health
 	return func(ctx context.Context) (map[media.Task]int, error) {
 		start := time.Now()
 		did, err := engine.Sweep(ctx, most)

@@ -97,6 +97,7 @@ BUCKET_HAS = {
 
 # All that a function may do, statement by statement: what its stores call, and where: no action with a wildcard.
 JOBS = (["dynamodb:GetItem", "dynamodb:PutItem"], {"Fn::GetAtt": ["JobsTable", "Arn"]})
+HEALTH = (["dynamodb:GetItem", "dynamodb:UpdateItem"], {"Fn::GetAtt": ["HealthTable", "Arn"]})
 SENDS = ("sqs:SendMessage", [{"Fn::GetAtt": [queue, "Arn"]} for queue in SOURCES])
 MEDIA = {"Fn::Sub": "${ResultsBucket.Arn}/media/*"}
 
@@ -108,7 +109,7 @@ def queries(name):
 STATEMENTS = {
     "GatewayFunction": [
         (["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], {"Fn::GetAtt": ["IdempotencyTable", "Arn"]}),
-        (["dynamodb:GetItem", "dynamodb:UpdateItem"], {"Fn::GetAtt": ["HealthTable", "Arn"]}),
+        HEALTH,
         (["dynamodb:GetItem", "dynamodb:PutItem"], {"Fn::GetAtt": ["RequestsTable", "Arn"]}),
         (["s3:GetObject", "s3:PutObject"], {"Fn::Sub": "${ResultsBucket.Arn}/results/*"}),
         JOBS,
@@ -116,7 +117,7 @@ STATEMENTS = {
         SENDS,
         (["s3:GetObject", "s3:PutObject"], MEDIA),
     ],
-    "PollerFunction": [JOBS, SENDS, (["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"], MEDIA)],
+    "PollerFunction": [JOBS, HEALTH, SENDS, (["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"], MEDIA)],
     "SweeperFunction": [JOBS, queries("due"), SENDS, (["s3:PutObject", "s3:AbortMultipartUpload"], MEDIA)],
 }
 # What SAM adds to every role: its own log, and to that of a function behind queues what Lambda's pollers do in its name.

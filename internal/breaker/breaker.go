@@ -14,6 +14,7 @@ package breaker
 import (
 	"time"
 
+	"spillway/internal/catalog"
 	"spillway/internal/fault"
 )
 
@@ -24,6 +25,19 @@ type Key struct {
 	Region   string
 	// Credential is the credential's alias; empty in the key of a channel.
 	Credential string
+}
+
+// KeyOf names the circuit of a channel with a credential; nil: with none. Organizations' own credentials are apart from the
+// platform's of the same alias.
+func KeyOf(ch *catalog.Channel, c *catalog.Credential) Key {
+	k := Key{Provider: ch.Provider.Name, Model: string(ch.Model), Region: ch.Region}
+	if c != nil {
+		k.Credential = c.Alias
+		if c.Organization != "" {
+			k.Credential = c.Organization + ":" + c.Alias
+		}
+	}
+	return k
 }
 
 // String is provider/model/region/credential. A model's own slashes stay as they are: the form is for people and for

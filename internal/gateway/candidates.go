@@ -42,16 +42,7 @@ type candidate struct {
 	remembered *breaker.Remembered
 }
 
-func (c *candidate) key() breaker.Key { return keyOf(c.Candidate) }
-
-// keyOf names the circuit of a candidate. Organizations' own credentials are apart from the platform's of the same alias.
-func keyOf(c route.Candidate) breaker.Key {
-	alias := c.Credential.Alias
-	if c.Credential.Organization != "" {
-		alias = c.Credential.Organization + ":" + alias
-	}
-	return breaker.Key{Provider: c.Channel.Provider.Name, Model: string(c.Channel.Model), Region: c.Channel.Region, Credential: alias}
-}
+func (c *candidate) key() breaker.Key { return breaker.KeyOf(c.Channel, c.Credential) }
 
 // passed is a candidate that is not called, with the reason.
 type passed struct {
@@ -67,7 +58,7 @@ func (p *passed) unable() bool { return p.view.Reason == unfit || p.view.Reason 
 func (g *Gateway) eligible(j *journey) {
 	keys := make([]breaker.Key, len(j.route.Candidates))
 	for i, c := range j.route.Candidates {
-		keys[i] = keyOf(c)
+		keys[i] = breaker.KeyOf(c.Channel, c.Credential)
 	}
 	for i, view := range j.visit.Look(time.Now(), keys) {
 		c := candidate{Candidate: j.route.Candidates[i], remembered: view.Remembered}

@@ -540,6 +540,10 @@ func expiring(t *testing.T, d time.Duration) context.Context {
 
 type panicking struct{ provider.Studio }
 
+func (panicking) Submit(context.Context, provider.Task) (provider.Submission, error) {
+	panic("sk-secret")
+}
+
 func (panicking) Poll(context.Context, provider.Task) (provider.Status, error) { panic("sk-secret") }
 
 type slow struct{ w *world }

@@ -71,7 +71,8 @@ type Recorder interface {
 	// sums of records are at most those of the table. A Strange that was not there before is a provider's new word, to be
 	// warned of.
 	Changed(before, after media.Job)
-	// Called is told of each call of a provider.
+	// Called is told of each call of a provider, and of each that was not made because its answer is remembered: then
+	// Failure.Evidence is breaker.FromMemory.
 	Called(c Called)
 	// Trouble is told of what went wrong and is made up for: by the queue, or by the sweeper. Where a message could not be handled
 	// it is told with the message's id in place of the job's.
@@ -102,6 +103,8 @@ type Engine struct {
 	// Plan returns who may make a job: channels of its model alone, each with a credential, in the order of trying. Those that
 	// have refused the job may be among them: they are passed over. nil: as route.ResolveWork says.
 	Plan func(ctx context.Context, j media.Job) []route.Candidate
+	// Health knows who may be asked now, and is told what became of it. nil: everybody may.
+	Health Health
 	// Submits takes the messages of jobs that wait to be submitted: whoever handles one may have to wait for the work itself,
 	// so that a batch of this queue should be one message. Polls takes those of jobs to be asked for, and Tells those of
 	// callbacks to be told. They may be the same.

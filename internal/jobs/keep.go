@@ -75,7 +75,9 @@ func (e *Engine) keepInHand(ctx context.Context, j media.Job, a provider.Artifac
 	work, err := hold(a.Body, maxInHand)
 	switch size := work.size(); {
 	case err != nil || a.Size > 0 && size < min(a.Size, maxInHand):
-		return media.Result{}, failedWork(string(fault.ProviderError), "the provider's result was cut short")
+		why := failedWork(string(fault.ProviderError), "the provider's result was cut short")
+		why.cause = err
+		return media.Result{}, why
 	case size > maxInHand:
 		return media.Result{}, tooLarge()
 	}
@@ -86,6 +88,15 @@ func (e *Engine) keepInHand(ctx context.Context, j media.Job, a provider.Artifac
 			return result, why
 		}
 	}
+}
+
+// brokenBy is the provider's failure that has kept a work from being kept; nil: it was not the provider's.
+func brokenBy(why *unkept) *fault.Failure {
+	if why == nil {
+		return nil
+	}
+	f, _ := errors.AsType[*fault.Failure](why.cause)
+	return f
 }
 
 func tooLarge() *unkept {

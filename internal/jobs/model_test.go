@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"spillway/internal/breaker"
 	"spillway/internal/fault"
 	"spillway/internal/jobs"
 	"spillway/internal/media"
@@ -34,6 +35,25 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 		w.studio.cancel = func() (bool, error) { return found, nil }
 		w.answer = func(int) (int, error) { return 204, nil }
 
+		health := moody(t, w)
+		mood := func() {
+			health.views = map[string]breaker.View{}
+			for _, channel := range []string{"one", "two"} {
+				switch rapid.SampledFrom([]string{"well", "well", "well", "open", "throttled", "taken", "held"}).Draw(t, channel) {
+				case "open":
+					health.views[channel] = isOpen
+				case "throttled":
+					health.views[channel] = throttled
+				case "taken":
+					health.taken = map[string]bool{channel: true}
+				case "held":
+					health.views[channel] = held(fault.Auth, rapid.SampledFrom([]int{401, 400, 503}).Draw(t, "status"))
+				default:
+					delete(health.taken, channel)
+				}
+			}
+		}
+
 		id := ""
 		process := func(do func()) {
 			defer func() {
@@ -48,7 +68,7 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 			do()
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"post", "deliver", "deliver", "deliver", "sweep", "time", "cancel"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"post", "deliver", "deliver", "deliver", "sweep", "time", "cancel", "mood"}).Draw(t, "what") {
 			case "post":
 				process(func() {
 					j, fresh, err := w.engine.Begin(context.Background(), order())
@@ -87,14 +107,24 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 				process(func() { _, _ = w.engine.Sweep(context.Background(), 100) })
 			case "time":
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "s")) * time.Second)
+			case "mood":
+				mood()
 			case "cancel":
 				if id != "" && rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 					process(func() { _, _, _ = w.engine.Cancel(context.Background(), "acme", id) })
 				}
 			}
 		}
+		if rapid.Bool().Draw(t, "all are well in the end") {
+			health.views, health.taken = nil, nil
+		}
 		if id == "" {
-			id = w.post(t, order()).ID
+			j, _, err := w.engine.Begin(context.Background(), order())
+			if err != nil {
+				t.Fatalf("begin: %v", err)
+			}
+			id = j.ID
+			_, _ = w.engine.Submit(context.Background(), j)
 		}
 		for range 90 { // an hour and a half without trouble: the sweeper comes every minute
 			if _, err := w.engine.Sweep(context.Background(), 100); err != nil {
@@ -117,6 +147,8 @@ func TestWhateverStopsAJobIsMadeOnce(t *testing.T) {
 			t.Fatalf("its object is not what it names")
 		case !j.TellAt.IsZero() || len(w.told) == 0:
 			t.Fatalf("its callback was not told")
+		case health.open != 0:
+			t.Fatalf("%d visits and permits are left", health.open)
 		case w.failed > 0 || len(w.queue) > 0:
 			t.Fatalf("%d messages for the dead letters, %d without an end", w.failed, len(w.queue))
 		}

@@ -31,23 +31,23 @@ func TestThoseWhoRefusedAJobArePassedBy(t *testing.T) {
 	assert.Len(t, seen, 2, "they share the load")
 }
 
+// candidates are some of the configuration, by channel and credential.
+func candidates(names ...string) (all []route.Candidate) {
+	for _, name := range names {
+		channel, credential, _ := strings.Cut(name, " ")
+		ch := loaded.ByName(channel)
+		for _, c := range ch.Credentials {
+			if c.Alias == credential {
+				all = append(all, route.Candidate{Channel: ch, Credential: c})
+			}
+		}
+	}
+	return all
+}
+
 // TestWhoRefusedIsKnownByName: whatever the plan has become since, none is asked twice, and none is passed over for another.
 func TestWhoRefusedIsKnownByName(t *testing.T) {
 	throttled, one, two := submitted{err: status(429, fault.RateLimited)}, media.Refuser{Channel: "one", Credential: "main"}, media.Refuser{Channel: "two", Credential: "main"}
-	plan := func(names ...string) func(context.Context, media.Job) []route.Candidate {
-		return func(context.Context, media.Job) (all []route.Candidate) {
-			for _, name := range names {
-				channel, credential, _ := strings.Cut(name, " ")
-				ch := loaded.ByName(channel)
-				for _, c := range ch.Credentials {
-					if c.Alias == credential {
-						all = append(all, route.Candidate{Channel: ch, Credential: c})
-					}
-				}
-			}
-			return all
-		}
-	}
 	for name, c := range map[string]struct {
 		refusals  int
 		refusedBy []media.Refuser
@@ -70,7 +70,7 @@ func TestWhoRefusedIsKnownByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.studio.submit, w.engine.Plan = []submitted{throttled}, plan(c.plan...)
+			w.studio.submit, w.engine.Plan = []submitted{throttled}, func(context.Context, media.Job) []route.Candidate { return candidates(c.plan...) }
 			j, _, err := w.engine.Begin(ctx, order())
 			require.NoError(t, err)
 			j.Refusals, j.RefusedBy, j.Version = c.refusals, c.refusedBy, j.Version+1

@@ -22,7 +22,7 @@ type Records struct {
 
 var _ Recorder = (*Records)(nil)
 
-// Called implements Recorder.
+// Called implements Recorder. An answer from memory is no attempt, but it needs a person no less.
 func (r *Records) Called(c Called) {
 	call := telemetry.JobCall{Job: c.Job.ID, Operation: c.What, Provider: c.Channel.Provider.Name, Channel: c.Channel.Name, Model: c.Channel.Model,
 		UpstreamID: c.RequestID, Duration: c.Took, Decision: string(decisionOf(c)), PolicyVersion: r.Policy.Version}
@@ -39,7 +39,9 @@ func (r *Records) Called(c Called) {
 	if f.Hint.Known {
 		call.Hint, call.HintSource = f.Hint.Wait, f.Hint.Source
 	}
-	r.To.JobCalled(call)
+	if !recalled(f) {
+		r.To.JobCalled(call)
+	}
 	if rule.Alert {
 		r.To.Alert(c.Start.Add(c.Took), string(f.Class), call.Provider, call.Credential, rule.Remedy)
 	}
@@ -163,6 +165,8 @@ func happenedWithin(before, after media.Job) string {
 		return "asked_to_cancel"
 	case after.PollFailures > before.PollFailures:
 		return "poll_failed"
+	case after.State == media.Queued && after.LastError != before.LastError:
+		return "waits"
 	case after.Seq == before.Seq:
 		return "nudged" // by the sweeper
 	default:

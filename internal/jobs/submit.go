@@ -55,6 +55,11 @@ func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
 // submitWhile submits a job here for as long as it is queued and the next in turn is one to be submitted to here; waits says that the
 // next is not.
 func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (_ media.Job, waits bool, err error) {
+	t := turns{}
+	if j.State == media.Queued {
+		t.visit = e.visit(ctx)
+		defer t.visit.End()
+	}
 	for j.State == media.Queued {
 		if !e.now().Before(j.Deadline) {
 			j, err = e.late(e.step(ctx, j, expiry(j)))
@@ -64,14 +69,17 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 		if len(able) == 0 {
 			return j, false, ErrNobody
 		}
-		if !here(e.Studios[able[0].Channel.Provider.Kind]) {
+		next, ok, why := t.next(j, able)
+		if !ok {
+			if j, err = e.wait(ctx, j, why); err != nil {
+				return j, false, err
+			}
+			continue
+		}
+		if !here(e.Studios[next.Channel.Provider.Kind]) {
 			return j, true, nil
 		}
-		request, err := e.requestOf(ctx, j) // before the claim: without it nothing is lost
-		if err != nil {
-			return j, false, err
-		}
-		if j, err = e.submitTo(ctx, j, request, able[0], last(j, len(able))); err != nil {
+		if j, err = e.submitTo(ctx, j, &t, next); err != nil {
 			return j, false, err
 		}
 	}
@@ -89,27 +97,60 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 	return j, err
 }
 
-// submitTo makes the one call that may create the job at a provider. From the claim on nobody else makes one: a process that
-// stops before the answer is written leaves a lease, and at its end a job of which nobody knows.
-func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c route.Candidate, final bool) (media.Job, error) {
-	studio := e.Studios[c.Channel.Provider.Kind]
-	owner := e.token()
-	j, err := e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c), Refusals: j.Refusals})
-	switch {
-	case errors.Is(err, media.ErrNoEdge):
-		return j, nil // somebody else has it, or had it and was refused
-	case err != nil:
+// submitTo has one candidate asked to take the job, if it still may be. From the claim on nobody else asks: a process that stops before
+// the answer is written leaves a lease, and at its end a job of which nobody knows.
+func (e *Engine) submitTo(ctx context.Context, j media.Job, t *turns, to turn) (media.Job, error) {
+	if to.remembered != nil {
+		j, owner, err := e.claim(ctx, j, to.Candidate)
+		if owner == "" {
+			return j, err
+		}
+		return e.late(e.step(ctx, j, judge(e.recall(j, to), owner, to.final)))
+	}
+	request, err := e.requestOf(ctx, j) // before the claim: without it nothing is lost
+	if err != nil {
 		return j, err
 	}
+	permit := t.visit.Admit(to.Candidate, submitIn(cmp.Or(e.limits().SubmitLease, media.SubmitLease)))
+	if permit == nil {
+		t.miss(to.Candidate)
+		return j, nil
+	}
+	defer permit.Free()
+	j, owner, err := e.claim(ctx, j, to.Candidate)
+	if owner == "" {
+		return j, err
+	}
+	return e.ask(ctx, j, request, owner, to, permit)
+}
 
-	lease := j.LeaseUntil.Sub(e.now())
-	within, cancel := paid(ctx, lease-min(spare, lease/4))
+// claim takes the right to submit a job. owner is empty where somebody else has it, or had it and was refused, and after an error.
+func (e *Engine) claim(ctx context.Context, j media.Job, c route.Candidate) (_ media.Job, owner string, err error) {
+	owner = e.token()
+	j, err = e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c), Refusals: j.Refusals})
+	if err != nil {
+		owner = ""
+	}
+	j, err = e.late(j, err)
+	return j, owner, err
+}
+
+// submitIn is how long a submit may take under a lease.
+func submitIn(lease time.Duration) time.Duration { return lease - min(spare, lease/4) }
+
+// ask makes the one call that may create the job at a provider, and writes down what came of it.
+func (e *Engine) ask(ctx context.Context, j media.Job, request []byte, owner string, to turn, permit Permit) (media.Job, error) {
+	studio := e.Studios[to.Channel.Provider.Kind]
+	within, cancel := paid(ctx, submitIn(j.LeaseUntil.Sub(e.now())))
 	defer cancel()
+	report := func(f *fault.Failure) {
+		permit.Report(f, f != nil && f.Local == fault.OutOfTime && sooner(within, ctx))
+	}
 	var taken provider.Submission
-	f := e.call(submit, j, c, func(t provider.Task) (requestID string, err error) {
-		whole := *t.Job
-		whole.Request = request
-		t.Job = &whole
+	f := e.call(submit, j, to.Candidate, func(t provider.Task) (requestID string, err error) {
+		asked := *t.Job
+		asked.Request = request
+		t.Job = &asked
 		taken, err = studio.Submit(within, t)
 		return taken.RequestID, err
 	})
@@ -118,15 +159,19 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c ro
 	}
 	switch {
 	case f != nil:
-		return e.late(e.step(ctx, j, judge(f, owner, final)))
+		report(f)
+		return e.late(e.step(ctx, j, judge(f, owner, to.final)))
 	case taken.Artifact != nil:
-		return e.take(within, j, owner, *taken.Artifact)
+		return e.take(within, j, owner, *taken.Artifact, report)
 	case taken.Upstream == "":
+		report(&fault.Failure{Class: fault.BadResponse})
 		return e.late(e.step(ctx, j, media.Lost{Owner: owner, Error: media.Error{Code: string(fault.ProviderError),
 			Message: "the provider accepted it and gave nothing to ask for it by", Class: string(fault.BadResponse)}}))
 	}
+	report(nil)
 	in := e.limits().PollIn(0, taken.Hint, e.random())
-	if j, err = e.accept(ctx, j, owner, taken.Upstream, in); err == nil && j.State == media.Running {
+	j, err := e.accept(ctx, j, owner, taken.Upstream, in)
+	if err == nil && j.State == media.Running {
 		e.send(ctx, j, poll, in)
 	}
 	return j, err
@@ -135,13 +180,18 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, request []byte, c ro
 // paid bounds what must not be broken off because the client has left: its work would be made, and nobody would know. The
 // invocation's own deadline holds.
 func paid(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	end, limited := ctx.Deadline()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	if !limited {
-		return ctx, cancel
+	until := time.Now().Add(limit)
+	if end, limited := ctx.Deadline(); limited && end.Before(until) {
+		until = end
 	}
-	ctx, inner := context.WithDeadline(ctx, end)
-	return ctx, func() { inner(); cancel() }
+	return context.WithDeadline(context.WithoutCancel(ctx), until)
+}
+
+// sooner reports whether what is bounded within a time ends before that.
+func sooner(within, around context.Context) bool {
+	end, limited := around.Deadline()
+	own, bounded := within.Deadline()
+	return bounded && (!limited || own.Before(end))
 }
 
 // accept writes down what the provider calls the job, at once: it is all that is known of it. The first poll's message follows.
@@ -156,9 +206,11 @@ func (e *Engine) accept(ctx context.Context, j media.Job, owner, upstream string
 	return e.late(j, err)
 }
 
-// take keeps work that a provider answered with. The object comes first, then the job that names it: running, then succeeded.
-func (e *Engine) take(ctx context.Context, j media.Job, owner string, a provider.Artifact) (media.Job, error) {
+// take keeps work that a provider answered with. The object comes first, then the job that names it: running, then succeeded. How the
+// provider did is known when the work is whole.
+func (e *Engine) take(ctx context.Context, j media.Job, owner string, a provider.Artifact, report func(*fault.Failure)) (media.Job, error) {
 	result, why := e.keep(ctx, j, a)
+	report(brokenBy(why))
 	if why != nil {
 		return e.late(e.step(ctx, j, media.Ended{State: media.Failed, Owner: owner, Error: why.Error}))
 	}
@@ -170,7 +222,8 @@ func (e *Engine) take(ctx context.Context, j media.Job, owner string, a provider
 }
 
 // judge says what a failed submit means for the job (contract.md §8): only what surely created nothing may go elsewhere, and
-// what may have created something is never repeated.
+// what may have created something is never repeated. An answer from memory is judged as when it was given, except that it has
+// created nothing.
 func judge(f *fault.Failure, owner string, last bool) media.Event {
 	switch {
 	case f.Ambiguous || f.Sent && f.Local != "":
@@ -178,11 +231,11 @@ func judge(f *fault.Failure, owner string, last bool) media.Event {
 	case f.Class == fault.ContentPolicy || f.Class == fault.GenerationFailed:
 	case refused(f) && !last:
 		return media.Refused{Owner: owner, Error: errorOf(f)}
-	case !refused(f) && (!f.Parsed || f.Status < 400 || f.Status >= 500):
+	case !refused(f) && !recalled(f) && (!f.Parsed || f.Status < 400 || f.Status >= 500):
 		return media.Lost{Owner: owner, Error: errorOf(f)} // a 5xx, or an answer that nobody understands
 	}
 	end := media.Ended{State: media.Failed, Owner: owner, Error: errorOf(f)}
-	if refused(f) {
+	if refused(f) || recalled(f) {
 		end.Cost = media.Unmade()
 	}
 	return end
@@ -198,7 +251,7 @@ func refused(f *fault.Failure) bool {
 	}
 	switch f.Status {
 	case 401, 402, 403, 404, 429:
-		return f.Parsed
+		return f.Parsed || recalled(f)
 	default:
 		return false
 	}

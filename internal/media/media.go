@@ -245,6 +245,9 @@ type AskedToCancel struct{}
 // due from now on, and others that wait for longer are looked at before it.
 type Nudged struct{}
 
+// Waiting says that nobody is asked to take a queued job for now, and why.
+type Waiting struct{ Error Error }
+
 // Told says that the callback has taken the event, or wants none. N is the telling's number, Job.Tells before it.
 type Told struct {
 	N int
@@ -413,6 +416,14 @@ func (Nudged) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	default: // it has gone on meanwhile
 		return j, ErrNoEdge
 	}
+	return j, nil
+}
+
+func (e Waiting) apply(j Job, _ time.Time, _ Limits) (Job, error) {
+	if j.State != Queued {
+		return j, ErrNoEdge
+	}
+	j.LastError = e.Error
 	return j, nil
 }
 

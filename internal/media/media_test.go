@@ -51,6 +51,7 @@ func TestEveryEventInEveryState(t *testing.T) {
 		"accepted, by the owner":               {event: media.Accepted{Owner: "o1", Upstream: "x"}, want: table{media.Submitting: media.Running}},
 		"accepted, by an old owner":            {event: media.Accepted{Owner: "o0", Upstream: "x"}, want: table{}},
 		"found again by a lookup":              {event: media.Accepted{Upstream: "x"}, want: table{media.Uncertain: media.Running}},
+		"nobody is asked for now":              {event: media.Waiting{Error: media.Error{Code: "x"}}, want: table{media.Queued: media.Queued}},
 		"refused":                              {event: media.Refused{Owner: "o1"}, want: table{media.Submitting: media.Queued}},
 		"refused, says an old owner":           {event: media.Refused{Owner: "o0"}, want: table{}},
 		"lost":                                 {event: media.Lost{Owner: "o1"}, want: table{media.Submitting: media.Uncertain}},
@@ -253,7 +254,7 @@ func TestAJobIsSubmittedOnce(t *testing.T) {
 			seq := rapid.Uint64Range(0, 4).Draw(t, "seq")
 			events := []media.Event{media.Claim{Owner: owner, Refusals: j.Refusals}, media.Accepted{Owner: owner, Upstream: "x"}, media.Accepted{Upstream: "x"}, media.Refused{Owner: owner},
 				media.Lost{Owner: owner}, media.Lost{}, media.Pending{Seq: seq}, media.PollFailed{Seq: seq}, media.Done{},
-				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}, media.Nudged{}}
+				media.Ended{State: media.Failed}, media.Ended{State: media.Expired}, media.Ended{State: media.Cancelled}, media.AskedToCancel{}, media.Nudged{}, media.Waiting{}}
 			before := j
 			next, err := j.Next(rapid.SampledFrom(events).Draw(t, "event"), now)
 			if before.State.Terminal() && err == nil {

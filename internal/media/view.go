@@ -20,8 +20,9 @@ type View struct {
 	Deadline   int64       `json:"deadline"`
 	Error      *ViewError  `json:"error"`
 	Result     *ViewResult `json:"result"`
-	// Message says of an uncertain job what that means, and of a running one that its provider was asked to cancel it; of any other
-	// it is left out. It is no error: the job may well succeed, and whoever takes it for failed and orders it anew may pay twice.
+	// Message says of an uncertain job what that means, of one that waits for a provider why, and of a running one that its provider
+	// was asked to cancel it; of any other it is left out. It is no error: the job may well succeed, and whoever takes it for failed
+	// and orders it anew may pay twice.
 	Message string `json:"message,omitempty"`
 }
 
@@ -115,6 +116,8 @@ func (j Job) viewMessage() string {
 	switch {
 	case j.State == Running && j.CancelAsked:
 		return "the provider was asked to cancel the job, and has not said that it has; until then the job may still succeed"
+	case j.State == Queued && j.LastError.Message != "":
+		return "no provider has taken the job yet (" + j.LastError.Message + "); it is tried again until its deadline"
 	case j.State != Uncertain:
 		return ""
 	}

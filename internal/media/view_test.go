@@ -71,6 +71,17 @@ func TestViews(t *testing.T) {
 			assert.NotContains(t, rendered(t, j.View())+rendered(t, j.VideoView()), `"message":"nobody`)
 		}
 	})
+	t.Run("one that waits for a provider says why", func(t *testing.T) {
+		waiting, err := asked.Next(media.Waiting{Error: media.Error{Code: "provider_unavailable", Message: "all are failing", Class: "server_error"}}, start)
+		require.NoError(t, err)
+		assert.Equal(t, "no provider has taken the job yet (all are failing); it is tried again until its deadline", waiting.View().Message)
+		assert.Equal(t, waiting.View().Message, waiting.VideoView().Message)
+		assert.Nil(t, waiting.View().Error)
+		assert.Equal(t, "queued", waiting.VideoView().Status)
+		claimed, err := waiting.Next(media.Claim{Owner: "o1"}, start)
+		require.NoError(t, err)
+		assert.Empty(t, claimed.View().Message)
+	})
 	t.Run("nothing of a provider is in any view", func(t *testing.T) {
 		for _, j := range []media.Job{asked, claimed, running, done, expired, filtered} {
 			for _, v := range []any{j.View(), j.VideoView()} {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"spillway/internal/breaker"
 	"spillway/internal/catalog"
 	"spillway/internal/dynamo"
 	"spillway/internal/fault"
@@ -19,8 +20,13 @@ import (
 	"spillway/internal/usage"
 )
 
-// Jobs builds what runs media jobs. s must have State and State.Jobs.
-func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy, recorder *telemetry.Recorder) *jobs.Engine {
+// Fleet builds what shares the circuits and holds with all environments, of whatever function. A process has one.
+func Fleet(s *settings.State, recorder *telemetry.Recorder) *breaker.Fleet {
+	return &breaker.Fleet{Store: &dynamo.Health{API: dynamo.New(AWS(s, s.DynamoDB)), Table: s.HealthTable}, Lost: recorder.StoreLost}
+}
+
+// Jobs builds what runs media jobs; fleet is the process's own. s must have State and State.Jobs.
+func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy, recorder *telemetry.Recorder, fleet *breaker.Fleet) *jobs.Engine {
 	state := s.State
 	send := sqsqueue.New(AWS(state, state.SQS))
 	web := &fetch.Client{Known: fetch.Hosts(baseURLs(c)...), Receiver: fetch.Hosts(s.Simulator)}
@@ -28,6 +34,7 @@ func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy, recorde
 		Jobs:    &dynamo.Jobs{API: dynamo.New(AWS(state, state.DynamoDB)), Table: state.Jobs.Table},
 		Catalog: c,
 		Studios: studios(policy),
+		Health:  &jobs.Circuits{Fleet: fleet, Policy: policy, To: recorder},
 		Submits: &sqsqueue.Queue{API: send, URL: state.Jobs.Generate},
 		Polls:   &sqsqueue.Queue{API: send, URL: state.Jobs.Polls},
 		Tells:   &sqsqueue.Queue{API: send, URL: state.Jobs.Webhooks},

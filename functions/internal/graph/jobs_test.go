@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"spillway/functions/internal/graph"
+	"spillway/internal/breaker"
 	"spillway/internal/fault"
 	"spillway/internal/redact"
 	"spillway/internal/settings"
@@ -36,7 +37,7 @@ func read(string) ([]byte, error) { return []byte(configuration), nil }
 func TestEachMessageHasItsQueue(t *testing.T) {
 	s, config, err := graph.Worker(inLambda, read)
 	require.NoError(t, err)
-	e := graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, s.LogLevel))
+	e := graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, s.LogLevel), &breaker.Fleet{})
 	for want, queue := range map[string]any{"http://sqs/polls": e.Polls, "http://sqs/generate": e.Submits, "http://sqs/webhooks": e.Tells} {
 		require.IsType(t, &sqsqueue.Queue{}, queue)
 		assert.Equal(t, want, queue.(*sqsqueue.Queue).URL) //nolint:forcetypeassert // it is one
