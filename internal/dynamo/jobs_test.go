@@ -334,6 +334,65 @@ func TestAnItemThatIsNoJobKeepsNoOtherFromBeingFound(t *testing.T) {
 	}
 }
 
+// leaves is an index whose pages are as short as a megabyte may make them.
+type leaves struct {
+	dynamo.Querier
+	items [][]map[string]types.AttributeValue
+	asked []*sdk.QueryInput
+}
+
+func (l *leaves) Query(_ context.Context, in *sdk.QueryInput, _ ...func(*sdk.Options)) (*sdk.QueryOutput, error) {
+	asked := *in
+	l.asked = append(l.asked, &asked)
+	n := len(l.asked)
+	out := &sdk.QueryOutput{Items: l.items[n-1]}
+	if n < len(l.items) {
+		out.LastEvaluatedKey = map[string]types.AttributeValue{"id": word(fmt.Sprint("after leaf ", n))}
+	}
+	return out, nil
+}
+
+// TestAListIsReadOnUntilItsPageIsFull: the pages of the index are not those of the list.
+func TestAListIsReadOnUntilItsPageIsFull(t *testing.T) {
+	written := func(id string) map[string]types.AttributeValue {
+		it, err := dynamo.WriteJob(media.New(id, "acme", media.Video, "veo", []byte(`{}`), "evt_1", time.Unix(0, 0)))
+		require.NoError(t, err)
+		return it
+	}
+	a, b, c := written("job_a"), written("job_b"), written("job_c")
+	for name, tt := range map[string]struct {
+		items [][]map[string]types.AttributeValue
+		w     media.Wanted
+		ids   []string
+		last  string
+		asked int
+	}{
+		"two short pages and one too many":    {[][]map[string]types.AttributeValue{{a}, {b, c}, {c}}, media.Wanted{Limit: 2}, []string{"job_a", "job_b"}, "job_b", 2},
+		"a page that is empty in the middle":  {[][]map[string]types.AttributeValue{{a}, {}, {b}}, media.Wanted{Limit: 2}, []string{"job_a", "job_b"}, "", 3},
+		"with a filter, all the same":         {[][]map[string]types.AttributeValue{{}, {a}, {b}}, media.Wanted{Limit: 2, Kind: media.Video}, []string{"job_a", "job_b"}, "", 3},
+		"nothing at all":                      {[][]map[string]types.AttributeValue{{}}, media.Wanted{Limit: 2}, nil, "", 1},
+		"exactly as many as are on one leaf":  {[][]map[string]types.AttributeValue{{a, b}}, media.Wanted{Limit: 2}, []string{"job_a", "job_b"}, "", 1},
+		"the last one of those is not wanted": {[][]map[string]types.AttributeValue{{a, b}, {}}, media.Wanted{Limit: 2, State: media.Queued}, []string{"job_a", "job_b"}, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &leaves{items: tt.items}
+			page, err := (&dynamo.Jobs{API: api, Table: "t"}).List(t.Context(), "acme", tt.w)
+			require.NoError(t, err)
+			var ids []string
+			for _, j := range page.Jobs {
+				ids = append(ids, j.ID)
+			}
+			assert.Equal(t, tt.ids, ids)
+			assert.Equal(t, tt.last != "", page.More)
+			assert.Equal(t, tt.last, page.Last)
+			require.Len(t, api.asked, tt.asked)
+			for n, in := range api.asked[1:] {
+				assert.Equal(t, map[string]types.AttributeValue{"id": word(fmt.Sprint("after leaf ", n+1))}, in.ExclusiveStartKey)
+			}
+		})
+	}
+}
+
 func FuzzReadJob(f *testing.F) {
 	f.Add("status=running\ndetail={}\nseq=1\nnext_poll_at=2030-01-01T00:00:12.500Z\ncancel_asked=true")
 	f.Add("status=failed\ndetail={\"upstream\":\"x\"}\n#poll_number=-1\n#version=99999999999999999999\nlast_error=x\nresult_object=o\n#result_size=-5")

@@ -1,7 +1,8 @@
 package edge
 
-// Fit is fit and OrderJSON orderJSON, for the tests.
+// Fit is fit, OrderJSON orderJSON and ReadWanted readWanted, for the tests.
 var (
-	Fit       = fit
-	OrderJSON = orderJSON
+	Fit        = fit
+	OrderJSON  = orderJSON
+	ReadWanted = readWanted
 )

@@ -1,7 +1,9 @@
 package edge
 
 import (
+	"cmp"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -135,8 +137,8 @@ func readWanted(under media.Kind, query string) (w media.Wanted, after string, r
 	if err != nil {
 		return w, "", fault.Invalid("query", "the query of the address could not be read")
 	}
-	for name, all := range values {
-		v := all[len(all)-1]
+	for _, name := range slices.Sorted(maps.Keys(values)) { // so that of several wrong ones the same is named each time
+		v := values[name][len(values[name])-1]
 		switch {
 		case name == "status":
 			if w.State = media.State(v); !slices.Contains(media.States(), w.State) {
@@ -161,7 +163,7 @@ func readWanted(under media.Kind, query string) (w media.Wanted, after string, r
 				return w, "", fault.Invalid(name, "after: must be the id of a job, or left out")
 			}
 		default:
-			return w, "", fault.Invalid(clipped(name), strconv.Quote(clipped(name))+" is nothing that a list is asked for: it takes "+asksOf(under))
+			return w, "", fault.Invalid(cmp.Or(clipped(name), "query"), "query: "+strconv.Quote(clipped(name))+" is nothing that a list is asked for; it takes "+asksOf(under))
 		}
 	}
 	return w, after, nil

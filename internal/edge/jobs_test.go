@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/edge"
 	"spillway/internal/fault"
 	"spillway/internal/media"
 	"spillway/internal/provider"
@@ -642,7 +643,8 @@ func TestLists(t *testing.T) {
 	}
 	for query, param := range map[string]string{"status=done": "status", "status=": "status", "kind=chat": "kind", "limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=": "limit",
 		"after=": "after", "after=job_1": "after", "after=" + other: "after", "after=" + ids[0] + "x": "after", "after=" + strings.Repeat("j", 3000): "after", "after=%00": "after",
-		"order=up": "order", "order=": "order", "before=" + ids[0]: "before", "kind=video&kind=": "kind", "%zz": "query", "a;b": "query"} {
+		"order=up": "order", "order=": "order", "before=" + ids[0]: "before", "kind=video&kind=": "kind", "%zz": "query", "a;b": "query", "=1": "query",
+		"order=up&limit=0&kind=chat": "kind"} {
 		got := w.send(t, http.MethodGet, "/v1/jobs?"+query, "")
 		assert.Equal(t, http.StatusBadRequest, got.status, query)
 		assert.Equal(t, param, got.get("error.param").Str, query)
@@ -650,6 +652,29 @@ func TestLists(t *testing.T) {
 		assert.Less(t, len(got.body), 1000)
 	}
 	assert.Equal(t, "kind", w.send(t, http.MethodGet, "/v1/videos?kind=video", "").get("error.param").Str)
+}
+
+// FuzzReadWanted: what a list is asked for is within its bounds, or refused by a name.
+func FuzzReadWanted(f *testing.F) {
+	for _, query := range []string{"", "status=running&kind=music&limit=100&order=asc&after=job_1", "limit=0", "limit=1&limit=101", "after=", "a;b", "%zz", "order=up", "=", strings.Repeat("n", 100) + "=1"} {
+		f.Add(query, query == "")
+	}
+	f.Fuzz(func(t *testing.T, query string, videos bool) {
+		under := media.Kind("")
+		if videos {
+			under = media.Video
+		}
+		w, after, refused := edge.ReadWanted(under, query)
+		if refused != nil {
+			if refused.Code != fault.ValidationFailed || refused.Param == "" || len(refused.Param) > 64 || len(refused.Message) > 500 {
+				t.Fatalf("%q: %+v", query, refused)
+			}
+			return
+		}
+		if w.Limit < 1 || w.Limit > 100 || w.After != nil || videos && w.Kind != media.Video || strings.HasPrefix(query, "after=") && after == "" {
+			t.Fatalf("%q became %+v, after %q", query, w, after)
+		}
+	})
 }
 
 // TestAListThatWasNotLookedThrough: a page on which there is nothing yet says where the next one begins.
