@@ -290,6 +290,7 @@ func TestWhatASubmitsAnswerMeans(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.engine.Submit(ctx, j)
 		require.ErrorIs(t, err, jobs.ErrNobody)
+		assert.Equal(t, []string{"submitting it: no channel can take the job"}, w.trouble, "and whoever runs the gateway learns of it")
 		assert.Equal(t, media.Queued, w.job(t, j.ID).State)
 		w.now = w.now.Add(media.Lifetime)
 		_, err = w.engine.Sweep(ctx, 10)
@@ -400,6 +401,21 @@ func TestWhatAPollsAnswerMeans(t *testing.T) {
 		assert.Less(t, w.studio.polls, media.MaxPolls*3/4)
 		w.studio.poll = []polled{succeeded()}
 		w.run(t, time.Minute)
+		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
+	})
+	t.Run("its channel is not configured any more: whoever runs the gateway has a quarter of an hour to bring it back", func(t *testing.T) {
+		w, j := running(t)
+		w.studio.poll = []polled{succeeded()}
+		whole := w.engine.Catalog
+		w.engine.Catalog = &catalog.Catalog{}
+		w.run(t, 15*time.Minute)
+		got := w.job(t, j.ID)
+		assert.Equal(t, media.Running, got.State)
+		assert.Equal(t, "no_provider_available", got.LastError.Code)
+		assert.Contains(t, w.trouble, "asking its provider: the channel or the credential that has the job is not configured any more")
+		assert.Zero(t, w.studio.polls)
+		w.engine.Catalog = whole
+		w.run(t, 2*time.Minute)
 		assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
 	})
 	t.Run("F28: twenty failures in a row end it", func(t *testing.T) {

@@ -44,6 +44,7 @@ func (e *Engine) pollJob(ctx context.Context, j media.Job) error {
 	}
 	studio, c, err := e.whoHas(j)
 	if err != nil {
+		e.trouble(j, "asking its provider", err)
 		return e.again(ctx, j, media.PollFailed{Seq: j.Seq, PollIn: e.repollIn(j, 0),
 			Error: media.Error{Code: string(fault.NoProviderAvailable), Message: err.Error()}})
 	}

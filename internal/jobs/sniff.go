@@ -13,7 +13,7 @@ const sniffed = 512
 var prefixes = map[media.Kind]string{media.Video: "video/", media.Music: "audio/"}
 
 // sniff is the media type that a work's first bytes tell; empty: none that we know. From the formats' own specifications:
-// ISO 14496-12 §4.3 (ftyp), RFC 8794 (EBML), ID3v2.4 §3.1, ISO 11172-3 §2.4.1.3 (the frame's sync word), RFC 3533 (OggS), RFC 9639 (fLaC), and
+// ISO 14496-12 §4.3 (ftyp), RFC 8794 (EBML), ID3v2.4 §3.1, ISO 11172-3 §2.4.1.3 (the frame's sync word), ISO 13818-7 §6.2 (ADTS), RFC 3533 (OggS), RFC 9639 (fLaC), and
 // Microsoft's RIFF; 2026-11-30.
 func sniff(b []byte) string {
 	is := func(at int, magic string) bool { return len(b) >= at && bytes.HasPrefix(b[at:], []byte(magic)) }
@@ -36,6 +36,8 @@ func sniff(b []byte) string {
 		return "audio/flac"
 	case is(0, "ID3"), len(b) > 2 && b[0] == 0xff && b[1]&0xe6 == 0xe2: // layer III
 		return "audio/mpeg"
+	case len(b) > 2 && b[0] == 0xff && b[1]&0xf6 == 0xf0: // ADTS
+		return "audio/aac"
 	default:
 		return ""
 	}

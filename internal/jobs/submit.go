@@ -67,6 +67,7 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 		}
 		able := e.able(ctx, j)
 		if len(able) == 0 {
+			e.trouble(j, "submitting it", ErrNobody)
 			return j, false, ErrNobody
 		}
 		next, ok, why := t.next(j, able)
