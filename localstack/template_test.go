@@ -214,7 +214,7 @@ func TestOwnTemplate(t *testing.T) {
 	if want := []table{own("IdempotencyTable"), own("HealthTable"), own("RequestsTable"), jobs}; !reflect.DeepEqual(d.tables, want) {
 		t.Errorf("got  %+v\nwant %+v", d.tables, want)
 	}
-	if want := []bucket{{"spillway-resultsbucket", []lifecycleRule{{"forget-results", "results/", true, 2, 0}, {"forget-media", "media/", true, 30, 1}}}}; !reflect.DeepEqual(d.buckets, want) {
+	if want := []bucket{{"spillway-resultsbucket", []lifecycleRule{{"forget-results", "results/", true, 2, 0}, {"forget-media", "media/", true, 33, 1}}}}; !reflect.DeepEqual(d.buckets, want) {
 		t.Errorf("got  %+v\nwant %+v", d.buckets, want)
 	}
 	var queues []queue

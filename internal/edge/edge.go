@@ -179,8 +179,8 @@ func readIdempotency(r *http.Request, body []byte) (gateway.Idempotency, *fault.
 	if !ok {
 		return gateway.Idempotency{}, nil
 	}
-	if n := utf8.RuneCountInString(given[0]); n == 0 || n > idempotency.MaxKey || len(given) > 1 {
-		return gateway.Idempotency{}, fault.Invalid(name, name+": must be one key of 1 to 255 characters")
+	if n := utf8.RuneCountInString(given[0]); n == 0 || n > idempotency.MaxKey || len(given) > 1 || !utf8.ValidString(given[0]) { // a table keeps text, and would keep another one
+		return gateway.Idempotency{}, fault.Invalid(name, name+": must be one key of 1 to 255 characters of UTF-8")
 	}
 	f, err := idempotency.Of(r.Method, r.URL.Path, r.Header.Get("Content-Type"), body)
 	if err != nil {

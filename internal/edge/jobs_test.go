@@ -84,6 +84,7 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		"no Idempotency-Key for a song":       {"/v1/music", `{"model":"music"` + prompted, nil, 400, fault.IdempotencyKeyRequired, "Idempotency-Key"},
 		"an empty one":                        {"", anOrder, []string{"Idempotency-Key", ""}, 400, fault.ValidationFailed, "Idempotency-Key"},
 		"one of 256 characters":               {"", anOrder, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, fault.ValidationFailed, "Idempotency-Key"},
+		"one that is no UTF-8":                {"", anOrder, []string{"Idempotency-Key", "caf\xe9"}, 400, fault.ValidationFailed, "Idempotency-Key"},
 		"no JSON":                             {"", `{"model":`, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
 		"a name twice":                        {"", `{"model":"veo","model":"veo"` + prompted, []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
 		"nothing":                             {"", "", []string{"Idempotency-Key", "k"}, 400, fault.ValidationFailed, "body"},
