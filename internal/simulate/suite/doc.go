@@ -23,7 +23,7 @@
 // (plays.go), and processes that are killed at each step of a request's journey (crash.go). Nothing of that is in the
 // product: the calls that it makes of its store and of its provider show where it is.
 //
-// Media jobs (F27 to F30, and a work of 60 MB) are rows of their own, over the gateway, the poller and the sweeper, with queues that
+// Media jobs (F27 to F30, an outage, and a work of 60 MB) are rows of their own, over the gateway, the poller and the sweeper, with queues that
 // deliver twice, late, out of order or never (studio.go). They are judged by what nobody can deny afterwards: each write of a job that
 // the store has taken (annals.go), each delivery of a message (courier.go), and the provider's own count of orders and callbacks
 // (lives.go). Of such a row "calls A" are the orders that the provider has taken, "calls B" its polls, and "class" is how the jobs

@@ -156,7 +156,7 @@ func (s *studio) checkLog(f *Findings) {
 }
 
 // JobRows are the rows of media jobs, over the gateway, the poller and the sweeper.
-var JobRows = slices.Concat(journeys, []Row{faultsOf("veo"), faultsOf("fal"), faultsOf("elevenlabs"), cancelling, twice, poison, large, storm}, crashRows())
+var JobRows = slices.Concat(journeys, []Row{faultsOf("veo"), faultsOf("fal"), faultsOf("elevenlabs"), cancelling, twice, poison, large, sluiced, storm}, crashRows())
 
 // journeys are the ways of an order to its job.
 var journeys = []Row{

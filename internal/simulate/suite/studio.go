@@ -57,6 +57,8 @@ type Stage struct {
 	Cuts float64
 	// Queues are the faults of each queue.
 	Queues unreliable
+	// Sluice puts a provider that is down before the simulated one.
+	Sluice bool
 }
 
 // studio is what a row of jobs runs on: the three functions' binaries, the shared state with its queues, what feeds them, and a
@@ -65,6 +67,7 @@ type studio struct {
 	row      Row
 	seed     uint64
 	provider *simulate.Provider
+	sluice   *sluice // nil: there is none
 	state    *state.State
 	annals   annals
 	book     book
@@ -120,6 +123,11 @@ func newStudio(row Row, bin binaries, dir string, seed uint64) (_ *studio, err e
 	}
 	s.simulator = "http://" + upstream.Addr().String()
 	s.running.Go(func() { _ = s.provider.Serve(upstream) }) // ends with the provider
+	if row.Stage.Sluice {
+		if s.sluice, err = openSluice(s.simulator); err != nil {
+			return nil, err
+		}
+	}
 	if s.state, err = state.OpenJobs(state.Jobs{Visibility: visibility, Receives: receives}); err != nil {
 		return nil, fmt.Errorf("opening the shared state: %w", err)
 	}
@@ -146,6 +154,9 @@ func newStudio(row Row, bin binaries, dir string, seed uint64) (_ *studio, err e
 func (s *studio) boot(bin binaries, configuration string) (err error) {
 	env := append(s.state.Env(), "SPILLWAY_CONFIG="+configuration, "SPILLWAY_SIMULATOR_URL="+s.simulator+"/v1", "SIM_KEY="+upstreamKey,
 		"SUITE_WEBHOOK_SECRET="+webhookSecret)
+	if s.sluice != nil {
+		env = append(env, sluiceKey+"="+s.sluice.url)
+	}
 	front := func(name, bootstrap string, timeout time.Duration, mode runtimeapi.InvokeMode, environments int, options ...runtimeapi.Option) *runtimeapi.Front {
 		if err != nil {
 			return nil
@@ -229,6 +240,9 @@ func (s *studio) stop() error {
 	}
 	s.feeding.Wait() // not before the fronts: their end ends the invocations under way
 	_ = s.provider.Close()
+	if s.sluice != nil {
+		_ = s.sluice.server.Close()
+	}
 	s.running.Wait()
 	if s.state != nil {
 		s.state.Close()
@@ -271,14 +285,21 @@ func (st Stage) configuration() []byte {
 		return object{"provider": provider, "models": models, "credentials": []object{{"alias": "only", "secret": "env:SIM_KEY"}}}
 	}
 	digest := sha256.Sum256([]byte(clientKey))
+	providers := []object{
+		{"name": "sim-veo", "kind": "veo", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
+		{"name": "sim-fal", "kind": "fal", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
+		{"name": "sim-elevenlabs", "kind": "elevenlabs", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
+	}
+	channels := []object{channel("sim-veo", modelsOf("veo")...), channel("sim-fal", modelsOf("fal")...), channel("sim-elevenlabs", modelsOf("elevenlabs")...)}
+	if st.Sluice {
+		providers = append(providers, object{"name": "sluice-veo", "kind": "veo", "base_url": "env:" + sluiceKey}, object{"name": "sluice-fal", "kind": "fal", "base_url": "env:" + sluiceKey})
+		first := channel("sluice-veo", video)
+		first["priority"] = -1
+		channels[1] = channel("sluice-fal", videoFal)
+		channels = append(channels, first)
+	}
 	out, err := json.MarshalIndent(object{
-		"version": "fault-suite", "jobs": limits,
-		"providers": []object{
-			{"name": "sim-veo", "kind": "veo", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
-			{"name": "sim-fal", "kind": "fal", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
-			{"name": "sim-elevenlabs", "kind": "elevenlabs", "base_url": "env:SPILLWAY_SIMULATOR_URL"},
-		},
-		"channels":      []object{channel("sim-veo", modelsOf("veo")...), channel("sim-fal", modelsOf("fal")...), channel("sim-elevenlabs", modelsOf("elevenlabs")...)},
+		"version": "fault-suite", "jobs": limits, "providers": providers, "channels": channels,
 		"organizations": []object{{"name": "suite", "models": []string{"*"}, "webhook_secret": "env:SUITE_WEBHOOK_SECRET"}},
 		"keys":          []object{{"sha256": hex.EncodeToString(digest[:]), "alias": "suite", "organization": "suite"}},
 	}, "", "  ")
