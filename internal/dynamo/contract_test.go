@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,13 +21,14 @@ import (
 	"spillway/internal/trace"
 )
 
+// embedded is one emulator for all tests of the process: two share what they hold, and race for it. It ends with the process.
+var embedded = sync.OnceValue(kumo.NewServer)
+
 // backends are the tables that the suites run against: the embedded emulator always, and whatever AWS_ENDPOINT_URL names
 // (`make test-aws`; CI names moto, which is strict about expressions and sizes).
 func backends(t *testing.T, test func(t *testing.T, api *sdk.Client)) {
 	t.Run("kumo", func(t *testing.T) {
-		server := kumo.NewServer()
-		t.Cleanup(server.Close)
-		test(t, dynamo.New(config(server.URL)))
+		test(t, dynamo.New(config(embedded().URL)))
 	})
 	t.Run("endpoint", func(t *testing.T) {
 		endpoint := os.Getenv("AWS_ENDPOINT_URL")

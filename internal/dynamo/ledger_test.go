@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sivchari/kumo"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,9 +15,7 @@ import (
 // TestEveryCallOfTheLedgerFailsInEveryWay: once, and the saying has its answer all the same; for ever, and whoever asks when the
 // table is well again finds what was written, and nobody has the call twice.
 func TestEveryCallOfTheLedgerFailsInEveryWay(t *testing.T) {
-	server := kumo.NewServer()
-	t.Cleanup(server.Close)
-	api := dynamo.New(config(server.URL))
+	api := dynamo.New(config(embedded().URL))
 	name := table(t, api)
 	now := time.Now()
 	for kind, err := range storetest.Errors() {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sivchari/kumo"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -20,9 +19,7 @@ import (
 // TestTheTableIsLikeTheMemory throws claims, renewals, results and releases of several owners at both, with a clock that
 // goes forward by up to a day: they answer alike, and the same stands in both after each step.
 func TestTheTableIsLikeTheMemory(t *testing.T) {
-	server := kumo.NewServer()
-	t.Cleanup(server.Close)
-	api := dynamo.New(config(server.URL))
+	api := dynamo.New(config(embedded().URL))
 	table := &dynamo.Idempotency{API: api, Table: table(t, api)}
 	verdicts := map[string]int{}
 	alike := func(rt *rapid.T) {
