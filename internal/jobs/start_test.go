@@ -1,8 +1,10 @@
 package jobs_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +84,27 @@ func TestAFreshJobIsSubmittedAtOnceWhereThatIsQuick(t *testing.T) {
 			assert.Zero(t, w.failed)
 		})
 	}
+	t.Run("one that answers with the work refuses late: the next such one has an invocation of its own, and does not lose the work", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, box := withBox(nil, []submitted{throttled, {work: mp3}})
+			slow := lasting{box, 100 * time.Second}
+			w.engine.Studios = map[string]provider.Studio{"fal": slow, "elevenlabs": slow}
+			j, _, err := w.engine.Begin(ctx, music("song"))
+			require.NoError(t, err)
+			_, err = w.engine.Start(ctx, j)
+			require.NoError(t, err)
+			for n := 1; n <= 2; n++ {
+				require.Len(t, w.queue, 1)
+				m := w.queue[0]
+				w.queue = nil
+				invocation, cancel := context.WithTimeout(ctx, 150*time.Second)
+				assert.Empty(t, w.engine.HandleBatch(invocation, []jobs.Record{{ID: m.id, Body: m.body}}))
+				cancel()
+				assert.Equal(t, n, box.submits)
+			}
+			assert.Equal(t, media.Succeeded, w.job(t, j.ID).State)
+		})
+	})
 	t.Run("its message cannot be sent: it waits, and the sweeper sends one, to the same queue", func(t *testing.T) {
 		w, box := withBox(nil, []submitted{{work: mp3}})
 		w.broken["send"] = errors.New("the queue is away")
@@ -126,4 +149,20 @@ func TestAFreshJobIsSubmittedAtOnceWhereThatIsQuick(t *testing.T) {
 		require.ErrorIs(t, err, jobs.ErrNobody)
 		assert.Empty(t, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m", Body: []byte(`{"do":"submit","organization":"acme","job":"` + j.ID + `"}`)}}), "and its message is done: the sweeper asks again")
 	})
+}
+
+// lasting is a studio whose submits take so long, if they are let.
+type lasting struct {
+	*studio
+	each time.Duration
+}
+
+func (l lasting) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
+	select {
+	case <-time.After(l.each):
+		return l.studio.Submit(ctx, t)
+	case <-ctx.Done():
+		l.studio.submits++
+		return provider.Submission{}, failure(fault.Deadline, fault.Observation{Local: fault.OutOfTime, Sent: true, Phase: fault.PhaseSent})
+	}
 }

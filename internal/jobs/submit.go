@@ -27,7 +27,7 @@ var ErrNobody = errors.New("no channel can take the job")
 // the rest is left to whoever takes the messages of Engine.Submits, and the job stays queued; a message that is lost is
 // sent again by the sweeper. Job and error are as Submit's.
 func (e *Engine) Start(ctx context.Context, j media.Job) (media.Job, error) {
-	j, waits, err := e.submitWhile(ctx, j, quick)
+	j, waits, err := e.submitHere(ctx, j, false)
 	if waits {
 		e.send(ctx, j, submit, 0)
 	}
@@ -37,24 +37,25 @@ func (e *Engine) Start(ctx context.Context, j media.Job) (media.Job, error) {
 // Resume is Start for a job whose order is repeated while it is queued: whoever began it may have stopped, and may not have. It sends no
 // message: there may be one, and a client may repeat its order as often as it likes. Job and error are as Submit's.
 func (e *Engine) Resume(ctx context.Context, j media.Job) (media.Job, error) {
-	j, _, err := e.submitWhile(ctx, j, quick)
+	j, _, err := e.submitHere(ctx, j, false)
 	return j, err
 }
-
-// quick reports whether a client can wait for a submit's answer.
-func quick(s provider.Studio) bool { return !s.Synchronous() }
 
 // Submit hands a queued job to a provider of either kind: once, except that a channel which surely has not taken it is followed
-// by the next. It returns the job as it has become; that it is no longer queued to begin with, or that another execution
-// submits it, is no error. An error is ErrNobody, or the store's or the bucket's: then the job's state in the store is the truth.
+// by the next; one that answers with the work itself gets a message, and so an invocation, of its own. It returns the job as it has become;
+// that it is no longer queued to begin with, or that another execution submits it, is no error. An error is ErrNobody, or the store's or the bucket's: then the job's state in the store is the truth.
 func (e *Engine) Submit(ctx context.Context, j media.Job) (media.Job, error) {
-	j, _, err := e.submitWhile(ctx, j, func(provider.Studio) bool { return true })
+	j, waits, err := e.submitHere(ctx, j, true)
+	if waits {
+		e.send(ctx, j, submit, 0)
+	}
 	return j, err
 }
 
-// submitWhile submits a job here for as long as it is queued and the next in turn is one to be submitted to here; waits says that the
-// next is not.
-func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provider.Studio) bool) (_ media.Job, waits bool, err error) {
+// submitHere submits a job for as long as it is queued. To one that answers with the work itself it does so only if long is set, and
+// not after another was asked: such a call takes minutes, and what is left of the invocation might end before it does, and lose the
+// work. waits says that such a one is the next.
+func (e *Engine) submitHere(ctx context.Context, j media.Job, long bool) (_ media.Job, waits bool, err error) {
 	t := turns{}
 	if j.State == media.Queued {
 		t.visit = e.visit(ctx)
@@ -77,12 +78,14 @@ func (e *Engine) submitWhile(ctx context.Context, j media.Job, here func(provide
 			}
 			continue
 		}
-		if !here(e.Studios[next.Channel.Provider.Kind]) {
+		if !long && e.Studios[next.Channel.Provider.Kind].Synchronous() && next.remembered == nil {
 			return j, true, nil
 		}
+		refusals := j.Refusals
 		if j, err = e.submitTo(ctx, j, &t, next); err != nil {
 			return j, false, err
 		}
+		long = long && (j.Refusals == refusals || next.remembered != nil)
 	}
 	if made, ok := made(j); ok {
 		j, err = e.late(e.step(ctx, j, media.Done{Result: made})) // the process that made it stopped before this
