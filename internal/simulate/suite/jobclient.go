@@ -2,6 +2,8 @@ package suite
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -142,15 +144,49 @@ func (s *studio) look(ctx context.Context, id string) reaction {
 	return s.call(ctx, http.MethodGet, "/v1/jobs/"+id, nil, "")
 }
 
-// content follows a job's link and returns what is there.
-func (s *studio) content(ctx context.Context, id string) reaction {
+// given is a work as it was given out.
+type given struct {
+	Status int
+	Size   int64
+	SHA256 string
+	Err    error
+}
+
+// linked is the work at the link of a job, which must do without the client's key.
+func (s *studio) linked(ctx context.Context, id string) given {
 	a := s.call(ctx, http.MethodGet, "/v1/jobs/"+id+"/content", nil, "")
 	if a.Err != nil || a.Status != http.StatusFound {
-		return a
+		return given{Status: a.Status, Err: a.Err}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Header.Get("Location"), nil)
 	if err != nil {
-		return reaction{Err: err}
+		return given{Err: err}
 	}
-	return fetched(req) // without the client's key: the link must do alone
+	return giveOut(req)
+}
+
+// streamed is the work as the gateway passes it on by itself.
+func (s *studio) streamed(ctx context.Context, id string) given {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/jobs/"+id+"/content?stream=1", nil)
+	if err != nil {
+		return given{Err: err}
+	}
+	req.Header.Set("Authorization", "Bearer "+clientKey)
+	return giveOut(req)
+}
+
+// giveOut reads a work to its end, and keeps none of it.
+func giveOut(req *http.Request) (g given) {
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return given{Err: err}
+	}
+	defer resp.Body.Close()
+	h := sha256.New()
+	g.Status = resp.StatusCode
+	g.Size, g.Err = io.Copy(h, resp.Body)
+	g.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return g
 }

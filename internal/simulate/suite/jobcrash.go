@@ -27,8 +27,10 @@ type jobCrash struct {
 	submits int
 	// fresh says that the repeated order makes the job: the first has left nothing.
 	fresh bool
-	// objects are the works that lie in the bucket at the end, told the least tellings.
+	// objects are the works that lie in the bucket at the end, told the least tellings. twin says that two messages of one poll may be
+	// handled at the same time, so that there may be one work more, which no job names.
 	objects, told int
+	twin          bool
 }
 
 var (
@@ -53,7 +55,7 @@ var jobCrashes = []jobCrash{
 	{name: "polled", at: "between a poll and the message of the next", model: video, function: "poller", meant: sendsPoll, moment: state.Arrived,
 		path: whole, submits: 1, objects: 1, told: 1},
 	{name: "sent", at: "between the message of the next poll and the write", model: videoFal, function: "poller", meant: sendsPoll, moment: state.Applied,
-		path: whole, submits: 1, objects: 1, told: 1},
+		path: whole, submits: 1, objects: 1, told: 1, twin: true},
 	{name: "copied", at: "between the copy and the write of the end", model: video, function: "poller", meant: writing(media.Succeeded), moment: state.Arrived,
 		path: whole, submits: 1, objects: 2, told: 1},
 	{name: "ended", at: "when the end is written and nobody was told", model: videoFal, function: "poller", meant: writing(media.Succeeded), moment: state.Applied,
@@ -148,7 +150,9 @@ func (c jobCrash) play(ctx context.Context, s *studio, f *Findings) []life {
 	f.equal("orders until it was taken", map[bool]int{true: 2, false: 1}[c.function == "gateway"], tries)
 	f.equal("its life", c.path, l.states())
 	f.equal("submits", c.submits, l.submits)
-	f.equal("works in the bucket", c.objects, int(objects.Load()))
+	if n := int(objects.Load()); n != c.objects && !(c.twin && n == c.objects+1) {
+		f.addf("works in the bucket: got %d, want %d", n, c.objects)
+	}
 	if len(l.events) < c.told || c.told == 1 && len(l.events) > 1 {
 		f.addf("it was told %d times, want %d", len(l.events), c.told)
 	}

@@ -131,9 +131,8 @@ func (s *studio) checkWork(ctx context.Context, o order, f *Findings) {
 	if shown.Result == nil || shown.Result.SHA256 != want || shown.Result.Size != made.Size {
 		f.addf("%s: its result is said to be %+v, not %d bytes of %s", o.key, shown.Result, made.Size, want)
 	}
-	got := s.content(ctx, o.id)
-	if got.Err != nil || got.Status != http.StatusOK || digest(strings.NewReader(string(got.Body))) != want {
-		f.addf("%s: what its link leads to is not what was made: status %d, %d bytes, error %v", o.key, got.Status, len(got.Body), got.Err)
+	if got := s.linked(ctx, o.id); got.Err != nil || got.Status != http.StatusOK || got.SHA256 != want {
+		f.addf("%s: what its link leads to is not what was made: status %d, %d bytes, error %v", o.key, got.Status, got.Size, got.Err)
 	}
 }
 

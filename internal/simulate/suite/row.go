@@ -99,6 +99,8 @@ type Row struct {
 	Job func(context.Context, *studio, *Findings) []life
 	// Stage is how that stage differs from one without faults.
 	Stage Stage
+	// Alone waits for all other rows: it needs the whole machine for a while, which those that measure times would notice.
+	Alone bool
 	// Lasts is how long a Play or a Job takes, at least.
 	Lasts time.Duration
 	// Environments is how many there are, each with a request served before the first step and in turn after it; 0 is one.

@@ -312,7 +312,7 @@ func (st Stage) configuration() []byte {
 // settled waits until nothing of any job is left to be done, and says what there is if that takes longer than limit.
 func (s *studio) settled(ctx context.Context, limit time.Duration, f *Findings) {
 	var open []string
-	for until := time.Now().Add(limit); time.Now().Before(until) && ctx.Err() == nil; pause(ctx, 250*time.Millisecond) {
+	for until := time.Now().Add(limit); time.Now().Before(until) && ctx.Err() == nil; pause(ctx, 500*time.Millisecond) {
 		items, err := s.state.Items(s.state.Names.Jobs)
 		if err != nil {
 			f.addf("reading the jobs: %v", err)

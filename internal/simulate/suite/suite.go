@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 const (
 	// parallel rows; each is a process that mostly waits.
 	parallel = 24
+	// stagger is the time between the starts of two rows: dozens of processes that boot at once would be a fault of its own.
+	stagger = 40 * time.Millisecond
 	// limit of the whole run.
 	limit = 240 * time.Second
 )
@@ -130,20 +133,32 @@ func plan(only []string) ([]*trial, error) {
 	return out, nil
 }
 
-// start runs the trials, the longest first; each closes its done.
+// start runs the trials, the longest first, and at the end those that run alone; each closes its done.
 func start(ctx context.Context, trials []*trial, s stage) {
 	longestFirst := slices.Clone(trials)
 	slices.SortStableFunc(longestFirst, func(a, b *trial) int {
 		return cmp.Compare(b.row.length(b.mode), a.row.length(a.mode))
 	})
 	places := make(chan struct{}, parallel)
+	var together sync.WaitGroup
 	for i, t := range longestFirst {
+		if t.row.Alone {
+			continue
+		}
 		places <- struct{}{}
-		go func() {
+		pause(ctx, stagger)
+		together.Go(func() {
 			defer func() { <-places }()
 			defer close(t.done)
 			t.run(ctx, s, filepath.Join(s.scratch, itoa(i)))
-		}()
+		})
+	}
+	together.Wait()
+	for i, t := range longestFirst {
+		if t.row.Alone {
+			t.run(ctx, s, filepath.Join(s.scratch, itoa(i)))
+			close(t.done)
+		}
 	}
 }
 
