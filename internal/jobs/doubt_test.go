@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -164,6 +165,42 @@ func TestWhatDoesNotAnswerKeepsNoClientWaiting(t *testing.T) {
 			assert.Equal(t, media.Queued, j.State)
 			assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
 		})
+	})
+}
+
+// stuck is a queue that never answers.
+type stuck struct{}
+
+func (stuck) Send(ctx context.Context, _ []byte, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestAQueueThatDoesNotAnswerKeepsTheSweeperFromNothingElse: jobs end at their deadlines all the same.
+func TestAQueueThatDoesNotAnswerKeepsTheSweeperFromNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.engine.Now = nil
+		w.studio.submit, w.studio.poll = []submitted{accepted()}, []polled{pending()}
+		o := order()
+		o.Key = "over"
+		over := w.post(t, o)
+		time.Sleep(media.Lifetime - 3*time.Minute)
+		for i := range 500 {
+			o.Key = fmt.Sprint("waits", i)
+			_, _, err := w.engine.Begin(ctx, o)
+			require.NoError(t, err)
+		}
+		time.Sleep(4 * time.Minute)
+		w.engine.Submits, w.engine.Polls, w.engine.Tells = stuck{}, stuck{}, stuck{}
+		invocation, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		begun := time.Now()
+		did, err := w.engine.Sweep(invocation, 1000)
+		require.NoError(t, err)
+		assert.Equal(t, media.Expired, w.job(t, over.ID).State)
+		assert.Equal(t, 1, did[media.GiveUp])
+		assert.Less(t, time.Since(begun), 20*time.Second)
 	})
 }
 

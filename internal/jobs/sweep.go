@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"spillway/internal/fault"
@@ -36,19 +37,24 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (map[media.Task]int, erro
 	did := map[media.Task]int{}
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, sweepers)
+	var unsent atomic.Int32
 	for _, errand := range e.errands(open, now) {
 		j, task := errand.job, errand.task
+		if messages[task] && unsent.Load() >= sweepers {
+			continue // the queue is away, and would use up the time of those that need none
+		}
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			if e.fence(j.ID, func() error { return e.lookAfter(ctx, j, task) }) {
-				mu.Lock()
-				defer mu.Unlock()
-				did[task]++
+			if !e.fence(j.ID, func() error { return e.lookAfter(ctx, j, task, &unsent) }) {
+				return
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			did[task]++
 		})
 	}
 	wait.Wait()
@@ -63,6 +69,9 @@ type errand struct {
 
 // asks are the tasks that may call a provider.
 var asks = map[media.Task]int{media.Unlease: 1, media.Reconcile: 1, media.GiveUp: 1}
+
+// messages are the tasks that are done by a message.
+var messages = map[media.Task]bool{media.Enqueue: true, media.Tell: true}
 
 // errands are what there is to do, the quick ones first and then those that wait for a provider, each in the order of their waiting.
 func (e *Engine) errands(open []media.Job, now time.Time) []errand {
@@ -79,13 +88,15 @@ func (e *Engine) errands(open []media.Job, now time.Time) []errand {
 // awaited is the message that a job waits for; of one that is over it is that its end is told.
 var awaited = map[media.State]string{media.Queued: submit, media.Running: poll, media.Succeeded: tell, media.Failed: tell, media.Cancelled: tell, media.Expired: tell}
 
-// lookAfter does one task. The job may have changed since it was found: what is written then comes too late.
-func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task) error {
+// lookAfter does one task, and counts the messages that could not be sent. The job may have changed since it was found: what is written
+// then comes too late.
+func (e *Engine) lookAfter(ctx context.Context, j media.Job, task media.Task, unsent *atomic.Int32) error {
 	switch task {
 	case media.Enqueue, media.Tell:
 		if e.send(ctx, j, awaited[j.State], 0) {
 			return e.end(ctx, j, media.Nudged{})
 		}
+		unsent.Add(1)
 	case media.GiveUp:
 		if j.State == media.Running {
 			return e.lastLook(ctx, j)
