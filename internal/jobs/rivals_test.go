@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,30 @@ func TestRivals(t *testing.T) {
 		assert.Equal(t, media.Queued, got.State)
 		assert.Zero(t, box.submits)
 		assert.Len(t, w.queue, 1)
+	})
+	t.Run("old messages, as an operator brings them back from the dead letters, change nothing", func(t *testing.T) {
+		w, j := running(t, polled{Status: succeeded().Status})
+		w.run(t, time.Minute)
+		over := w.job(t, j.ID)
+		require.Equal(t, media.Succeeded, over.State)
+		require.Len(t, w.told, 1)
+		w.studio.polls, w.changes = 0, nil
+		for _, m := range []string{`"do":"submit"`, `"do":"poll"`, `"do":"poll","seq":1`, `"do":"poll","seq":99`, `"do":"tell"`, `"do":"tell","seq":7`, `"do":"tell","seq":1,"since":"a later version"`} {
+			body := []byte(`{` + m + `,"organization":"acme","job":"` + j.ID + `"}`)
+			assert.Empty(t, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m", Body: body}}), m)
+		}
+		assert.Equal(t, over, w.job(t, j.ID))
+		assert.Zero(t, w.studio.polls)
+		assert.Equal(t, 1, w.studio.submits)
+		assert.Len(t, w.told, 1)
+		assert.Empty(t, w.queue)
+		assert.Empty(t, w.changes)
+	})
+	t.Run("a message of a later version that asks for something unknown comes again, until that version takes it, and blocks nobody", func(t *testing.T) {
+		w, j := running(t, pending())
+		unknown := []byte(`{"do":"rehearse","organization":"acme","job":"` + j.ID + `"}`)
+		assert.Equal(t, []string{"m1"}, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m1", Body: unknown}, {ID: "m2", Body: polling(j, 1)}}))
+		assert.EqualValues(t, 2, w.job(t, j.ID).Seq)
 	})
 	t.Run("two that end a job in the same millisecond are one end, which is recorded and told once", func(t *testing.T) {
 		w, j := running(t, polled{Status: succeeded().Status})

@@ -29,11 +29,12 @@ func Fleet(s *settings.State, recorder *telemetry.Recorder) *breaker.Fleet {
 func Jobs(s settings.Settings, c *catalog.Catalog, policy *fault.Policy, recorder *telemetry.Recorder, fleet *breaker.Fleet) *jobs.Engine {
 	state := s.State
 	send := sqsqueue.New(AWS(state, state.SQS))
-	web := &fetch.Client{Known: fetch.Hosts(baseURLs(c)...), Receiver: fetch.Hosts(s.Simulator)}
+	makers := studios(policy)
+	web := &fetch.Client{Known: fetch.Hosts(baseURLs(c, makers)...), Receiver: fetch.Hosts(s.Simulator)}
 	return &jobs.Engine{
 		Jobs:    &dynamo.Jobs{API: dynamo.New(AWS(state, state.DynamoDB)), Table: state.Jobs.Table},
 		Catalog: c,
-		Studios: studios(policy),
+		Studios: makers,
 		Health:  &jobs.Circuits{Fleet: fleet, Policy: policy, To: recorder},
 		Submits: &sqsqueue.Queue{API: send, URL: state.Jobs.Generate},
 		Polls:   &sqsqueue.Queue{API: send, URL: state.Jobs.Polls},
@@ -57,11 +58,14 @@ func studios(policy *fault.Policy) map[string]provider.Studio {
 	return map[string]provider.Studio{"elevenlabs": &elevenlabs.Studio{Desk: desk}, "fal": &fal.Studio{Desk: desk}, "veo": &veo.Studio{Desk: desk}}
 }
 
-// baseURLs are where the operator says that providers are: they may be inside.
-func baseURLs(c *catalog.Catalog) []string {
+// baseURLs are where the operator says that those are who make works: they may be inside. Nobody else inside has a work to fetch, whatever
+// a provider says.
+func baseURLs(c *catalog.Catalog, makers map[string]provider.Studio) []string {
 	var all []string
 	for _, ch := range c.Channels {
-		all = append(all, ch.Provider.BaseURL)
+		if makers[ch.Provider.Kind] != nil {
+			all = append(all, ch.Provider.BaseURL)
+		}
 	}
 	return all
 }

@@ -11,14 +11,17 @@ import (
 	"spillway/functions/internal/graph"
 	"spillway/internal/breaker"
 	"spillway/internal/fault"
+	"spillway/internal/fetch"
 	"spillway/internal/redact"
 	"spillway/internal/settings"
 	"spillway/internal/sqsqueue"
 	"spillway/internal/telemetry"
 )
 
-const configuration = `{"version":"v","providers":[{"name":"one","kind":"veo","base_url":"http://inside.test/v1"}],
-	"channels":[{"provider":"one","models":["video-v1"],"credentials":[{"alias":"a","secret":"env:KEY"}]}],
+const configuration = `{"version":"v","providers":[{"name":"one","kind":"veo","base_url":"http://inside.test/v1"},
+		{"name":"chats","kind":"openai","base_url":"http://chats.test/v1"}],
+	"channels":[{"provider":"one","models":["video-v1"],"credentials":[{"alias":"a","secret":"env:KEY"}]},
+		{"provider":"chats","models":["text-v1"],"credentials":[{"alias":"a","secret":"env:KEY"}]}],
 	"organizations":[{"name":"signed","models":["*"],"webhook_secret":"env:HOOK"},{"name":"unsigned","models":["*"]}]}`
 
 const hook = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -45,6 +48,16 @@ func TestEachMessageHasItsQueue(t *testing.T) {
 	assert.Equal(t, hook, e.Signing("signed").Reveal())
 	assert.Equal(t, redact.Secret{}, e.Signing("unsigned"))
 	assert.Equal(t, redact.Secret{}, e.Signing("gone"), "its jobs may outlive it")
+}
+
+// TestWorksAreFetchedInsideFromWhoMakesThemAlone: what else the operator has inside answers no address that a provider gives.
+func TestWorksAreFetchedInsideFromWhoMakesThemAlone(t *testing.T) {
+	s, config, err := graph.Worker(inLambda, read)
+	require.NoError(t, err)
+	library, ok := graph.Jobs(s, config, fault.Default(), telemetry.New(io.Discard, s.LogLevel), &breaker.Fleet{}).Library.(*fetch.Client)
+	require.True(t, ok)
+	assert.True(t, library.Known("inside.test:80"))
+	assert.False(t, library.Known("chats.test:80"))
 }
 
 // TestEachClientHasItsEndpoint: that of AWS itself where none is named.
