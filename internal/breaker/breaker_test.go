@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"spillway/internal/breaker"
+	"spillway/internal/catalog"
 	"spillway/internal/fault"
 )
 
@@ -112,5 +113,17 @@ func TestNames(t *testing.T) {
 		text, err := state.MarshalText()
 		assert.NoError(t, err)
 		assert.Equal(t, want, string(text))
+	}
+}
+
+// TestEachCandidateHasACircuit: whoever asks, for a chat or for a job; a key of an organization's own is not the platform's of the same name.
+func TestEachCandidateHasACircuit(t *testing.T) {
+	ch := &catalog.Channel{Name: "east", Provider: &catalog.Provider{Name: "google"}, Model: "veo/fast", Region: "eu"}
+	for want, c := range map[string]*catalog.Credential{
+		"google/veo/fast/eu/main":      {Alias: "main"},
+		"google/veo/fast/eu/acme:main": {Alias: "main", Organization: "acme"},
+		"google/veo/fast/eu/":          nil,
+	} {
+		assert.Equal(t, want, breaker.KeyOf(ch, c).String())
 	}
 }

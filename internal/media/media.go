@@ -111,7 +111,7 @@ type Job struct {
 	Strange string
 	// CancelAsked says that the provider was asked to cancel and has not confirmed it.
 	CancelAsked bool
-	// LastError is what went wrong last: why a channel refused it, nobody knows where it is, a poll failed, or why it ended; zero:
+	// LastError is what went wrong last: why a channel refused it, nobody is asked to take it, nobody knows where it is, a poll failed, or why it ended; zero:
 	// nothing did. It is for people, who wonder about a job that goes on.
 	LastError Error
 
