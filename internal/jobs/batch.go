@@ -84,7 +84,7 @@ func (e *Engine) handle(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	j, err := e.Jobs.Get(ctx, m.Organization, m.Job)
+	j, err := e.read(ctx, m.Organization, m.Job)
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the job: %w", err)

@@ -52,7 +52,8 @@ func (e *Engine) Cancel(ctx context.Context, organization, id string) (*media.Jo
 	return &j, NotNow, nil
 }
 
-// read reads a job within the time of a step: a table that does not answer must not keep a client waiting.
+// read reads a job within the time of a step: a table that does not answer must keep neither a client waiting nor
+// the rest of a batch.
 func (e *Engine) read(ctx context.Context, organization, id string) (*media.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, writing)
 	defer cancel()

@@ -139,8 +139,8 @@ func (muteBucket) Open(ctx context.Context, _ string) (io.ReadCloser, int64, str
 	return nil, 0, "", ctx.Err()
 }
 
-// TestWhatDoesNotAnswerKeepsNoClientWaiting, who would be let go of only by the end of the whole invocation.
-func TestWhatDoesNotAnswerKeepsNoClientWaiting(t *testing.T) {
+// TestWhatDoesNotAnswerKeepsNobodyWaiting, who would be let go of only by the end of the whole invocation.
+func TestWhatDoesNotAnswerKeepsNobodyWaiting(t *testing.T) {
 	t.Run("a table, while a job is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
@@ -148,6 +148,18 @@ func TestWhatDoesNotAnswerKeepsNoClientWaiting(t *testing.T) {
 			begun := time.Now()
 			_, _, err := w.engine.Cancel(ctx, "acme", "job_1")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.LessOrEqual(t, time.Since(begun), 3*time.Second)
+		})
+	})
+	t.Run("a table, while a batch is handled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.engine.Jobs = mute{}
+			invocation, cancel := context.WithTimeout(ctx, 150*time.Second)
+			defer cancel()
+			begun := time.Now()
+			body := []byte(`{"do":"poll","organization":"acme","job":"job_1","seq":1}`)
+			assert.Equal(t, []string{"m1", "m2"}, w.engine.HandleBatch(invocation, []jobs.Record{{ID: "m1", Body: body}, {ID: "m2", Body: body}}))
 			assert.LessOrEqual(t, time.Since(begun), 3*time.Second)
 		})
 	})
