@@ -25,6 +25,7 @@ type environment struct {
 	*world
 	log   bytes.Buffer
 	posts int
+	last  string // the id of the latest order's job
 }
 
 func inFleet(store breaker.Store) *environment {
@@ -44,6 +45,7 @@ func (e *environment) order(t *testing.T, answers ...submitted) string {
 	o.Key = fmt.Sprint("k", e.posts)
 	j, _, err := e.engine.Begin(ctx, o)
 	require.NoError(t, err)
+	e.last = j.ID
 	j, err = e.engine.Start(ctx, j)
 	if err != nil {
 		require.ErrorIs(t, err, jobs.ErrNobody)
@@ -134,6 +136,26 @@ func TestSubmitsAndCircuits(t *testing.T) {
 			assert.Equal(t, 2, strings.Count(e.log.String(), `"reason":"refused"`))
 			time.Sleep(5*time.Minute + time.Second)
 			assert.Equal(t, ofOne, e.order(t, well))
+		})
+	})
+	t.Run("that a job waits is recorded once, and each call as an attempt", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := inFleet(nil)
+			e.engine.Record = &jobs.Records{To: telemetry.New(&e.log, slog.LevelInfo), Policy: fault.Default()}
+			for range 3 {
+				assert.Equal(t, "one: uncertain", e.order(t, down))
+			}
+			for range 3 {
+				assert.Equal(t, "two: uncertain", e.order(t, down))
+			}
+			assert.Equal(t, ": queued", e.order(t, well))
+			j := e.job(t, e.last)
+			for range 3 {
+				_, err := e.engine.Submit(ctx, j)
+				require.ErrorIs(t, err, jobs.ErrNobody)
+			}
+			assert.Equal(t, 1, strings.Count(e.log.String(), `"from":"queued","to":"queued","reason":"waits"`))
+			assert.Equal(t, 6, strings.Count(e.log.String(), `"msg":"attempt_finished"`))
 		})
 	})
 	t.Run("organizations' own keys have circuits of their own", func(t *testing.T) {

@@ -85,8 +85,9 @@ func decisionOf(c Called) decision {
 
 // Changed implements Recorder.
 func (r *Records) Changed(before, after media.Job) {
-	r.To.JobChanged(telemetry.JobChange{Job: jobOf(before, after), From: string(before.State), To: string(after.State), Reason: happened(before, after),
-		Quiet: before.State == after.State && before.Tells == after.Tells && before.CancelAsked == after.CancelAsked})
+	reason := happened(before, after)
+	r.To.JobChanged(telemetry.JobChange{Job: jobOf(before, after), From: string(before.State), To: string(after.State), Reason: reason,
+		Quiet: before.State == after.State && before.Tells == after.Tells && before.CancelAsked == after.CancelAsked && reason != waits})
 	if after.Strange != before.Strange {
 		r.To.JobWord(after.ID, after.Provider, after.Channel, plain(after.Strange))
 	}
@@ -152,6 +153,9 @@ func happened(before, after media.Job) string {
 	}
 }
 
+// waits is what happens to a job that nobody is asked to take for now.
+const waits = "waits"
+
 // happenedWithin names what has changed a job that is in the state in which it was.
 func happenedWithin(before, after media.Job) string {
 	switch {
@@ -166,7 +170,7 @@ func happenedWithin(before, after media.Job) string {
 	case after.PollFailures > before.PollFailures:
 		return "poll_failed"
 	case after.State == media.Queued && after.LastError != before.LastError:
-		return "waits"
+		return waits
 	case after.Seq == before.Seq:
 		return "nudged" // by the sweeper
 	default:
