@@ -69,7 +69,7 @@ var healthy = map[string]string{"veo": video, "fal": videoFal, "elevenlabs": son
 // faultsOf is the row of one API: a job for each of its faults, all at the same time.
 func faultsOf(api string) Row {
 	return Row{
-		Name: "F28 " + strings.TrimSuffix(api, "enlabs"), Fault: "everything that the provider may answer to a question about a job, one job each",
+		Name: "F28 " + api, Fault: "everything that the provider may answer to a question about a job, one job each",
 		Stage: Stage{Takes: 4 * time.Second, Limits: Overrides{"deadline_ms": 30_000, "lease_ms": 8_000}},
 		Job: func(ctx context.Context, s *studio, f *Findings) []life {
 			return everyFault(ctx, s, api, f)
