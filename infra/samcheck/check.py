@@ -90,7 +90,7 @@ BUCKET_HAS = {
     "LifecycleConfiguration": {
         "Rules": [
             {"Id": "forget-results", "Status": "Enabled", "Prefix": "results/", "ExpirationInDays": 2},
-            {"Id": "forget-media", "Status": "Enabled", "Prefix": "media/", "ExpirationInDays": 30, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}},
+            {"Id": "forget-media", "Status": "Enabled", "Prefix": "media/", "ExpirationInDays": 33, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}},
         ]
     },
 }
