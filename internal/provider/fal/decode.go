@@ -56,7 +56,7 @@ func accepted(text string, ch *catalog.Channel) (handle, error) {
 		return h, nil
 	}
 	id := answer.Get("request_id").Str
-	if id == "" || strings.ContainsAny(id, "/?#.") {
+	if id == "" || strings.ContainsAny(id, "/?#.") || !utf8.ValidString(id) { // kept as another one than was given
 		return handle{}, errNoRequest
 	}
 	owner, rest, _ := strings.Cut(string(ch.Model), "/")

@@ -53,6 +53,7 @@ func FuzzAccepted(f *testing.F) {
 	f.Add(`{"request_id":"r"}`)
 	f.Add(`{"status_url":"https://queue.fal.run/s","response_url":"https://queue.fal.run/r","cancel_url":"https://queue.fal.run/r%80"}`)
 	f.Add(`{"request_id":"../r","status_url":"//evil.test/x"}`)
+	f.Add("{\"request_id\":\"\x98\"}")
 	ch := &catalog.Channel{Model: "fal-ai/veo3.1/fast", Provider: &catalog.Provider{BaseURL: "https://queue.fal.run"}}
 	f.Fuzz(func(t *testing.T, text string) {
 		h, err := accepted(text, ch)

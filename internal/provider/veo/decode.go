@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -23,10 +24,15 @@ func operation(text string) (gjson.Result, error) {
 		return gjson.Result{}, errNoOperation
 	}
 	op := gjson.Parse(text)
-	if name := op.Get("name"); !op.IsObject() || name.Type != gjson.String || !strings.Contains(name.Str, "operations/") || strings.Contains(name.Str, "..") {
+	if name := op.Get("name"); !op.IsObject() || name.Type != gjson.String || !isOperation(name.Str) {
 		return gjson.Result{}, errNoOperation
 	}
 	return op, nil
+}
+
+// isOperation reports whether a name can be kept as it is and asked for below the provider's own address.
+func isOperation(name string) bool {
+	return strings.Contains(name, "operations/") && !strings.Contains(name, "..") && utf8.ValidString(name)
 }
 
 // begun is the name of an operation that has been begun.

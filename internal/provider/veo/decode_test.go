@@ -2,6 +2,7 @@ package veo
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"spillway/internal/media"
 )
@@ -15,14 +16,18 @@ func FuzzDecode(f *testing.F) {
 		`{"name":"models/v/operations/a","done":true,"response":{"generateVideoResponse":{"generatedSamples":[{"video":{"uri":"https://x.test/a"}}]}}}`,
 		`{"name":"models/v/operations/a","done":true,"response":{"generateVideoResponse":{"generatedSamples":[{"video":{"encodedVideo":"aGVsbG8="}}]}}}`,
 		`{"name":"models/v/operations/a","done":true,"response":{"generateVideoResponse":{"raiMediaFilteredCount":1}}}`,
-		`[]`, `{`,
+		"{\"name\":\"models/v/operations/\x98\"}", `[]`, `{`,
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := decode(text)
-		if _, begin := begun(text); (begin == nil) != (err == nil) {
+		name, begin := begun(text)
+		if (begin == nil) != (err == nil) {
 			t.Fatalf("%q is an operation for one and none for the other", text)
+		}
+		if !utf8.ValidString(name) {
+			t.Fatalf("%q is an operation whose name no table keeps as it is", text)
 		}
 		if err != nil {
 			return
