@@ -11,6 +11,7 @@ import (
 	"mime"
 	"strings"
 
+	"spillway/internal/media"
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
 )
@@ -28,13 +29,9 @@ func (*Studio) Synchronous() bool { return true }
 // Submit makes the music. The answer's body is the work, and must be read to its end: an error on the way is a *fault.Failure,
 // and the work is lost then, and paid for. A 2xx that is no sound is an artifact without anything.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
-	order, failure := s.Desk.Order(t)
+	order, body, failure := s.Desk.Write(t, func(o *media.Order) ([]byte, *wire.Refusal) { return encode(o, string(t.Channel.Model)) })
 	if failure != nil {
 		return provider.Submission{}, failure
-	}
-	body, refused := encode(&order, string(t.Channel.Model))
-	if refused != nil {
-		return provider.Submission{}, s.Desk.Refuse(t, refused.param, refused.why)
 	}
 	method := wire.Method{Path: "/music"}
 	if order.OutputFormat != "" {

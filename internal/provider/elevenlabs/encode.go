@@ -21,25 +21,22 @@ type request struct {
 // alaw_8000; https://elevenlabs.io/docs/api-reference/music/compose, 2026-11-30), which whoever keeps works takes for none.
 var kept = []string{"mp3_", "opus_", "wav_"}
 
-// refusal is a member that the API has no words for.
-type refusal struct{ param, why string }
-
 // encode writes the body from the order alone.
-func encode(o *media.Order, model string) ([]byte, *refusal) {
+func encode(o *media.Order, model string) ([]byte, *wire.Refusal) {
 	switch {
 	case o.Kind != media.Music:
-		return nil, &refusal{"model", "it makes music only"}
+		return nil, &wire.Refusal{Param: "model", Why: "it makes music only"}
 	case o.Seed != nil:
-		return nil, &refusal{"seed", "the API takes one beside a composition plan only"}
+		return nil, &wire.Refusal{Param: "seed", Why: "the API takes one beside a composition plan only"}
 	case o.NegativePrompt != "":
-		return nil, &refusal{"negative_prompt", "the API has none beside a prompt"}
+		return nil, &wire.Refusal{Param: "negative_prompt", Why: "the API has none beside a prompt"}
 	}
 	if f := o.OutputFormat; f != "" && !slices.ContainsFunc(kept, func(kind string) bool { return strings.HasPrefix(f, kind) }) {
-		return nil, &refusal{"output_format", "only " + strings.Join(kept, ", ") + " say in the file itself what they are: any other would be paid for, and not be told from noise"}
+		return nil, &wire.Refusal{Param: "output_format", Why: "only " + strings.Join(kept, ", ") + " say in the file itself what they are: any other would be paid for, and not be told from noise"}
 	}
 	body, err := wire.JSON(request{Prompt: o.Prompt, Model: model, Length: int64(math.Round(o.Seconds * 1000)), Instrumental: o.Instrumental})
 	if err != nil {
-		return nil, &refusal{"prompt", "it cannot be written as JSON"}
+		return nil, &wire.Refusal{Param: "prompt", Why: "it cannot be written as JSON"}
 	}
 	return body, nil
 }

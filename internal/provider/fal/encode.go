@@ -50,18 +50,15 @@ func familyOf(model string) family {
 	return family{}
 }
 
-// refusal is a member that the model has no words for.
-type refusal struct{ param, why string }
-
 // encode writes the body of a model from the order alone.
-func encode(o *media.Order, model string) ([]byte, *refusal) {
+func encode(o *media.Order, model string) ([]byte, *wire.Refusal) {
 	f := familyOf(model)
 	if f.kind != "" && f.kind != o.Kind {
-		return nil, &refusal{"model", "it makes " + string(f.kind) + " only"}
+		return nil, &wire.Refusal{Param: "model", Why: "it makes " + string(f.kind) + " only"}
 	}
 	for _, name := range o.Asked() {
 		if !slices.Contains(f.takes, name) {
-			return nil, &refusal{name, "nothing is known of the model that has words for it"}
+			return nil, &wire.Refusal{Param: name, Why: "nothing is known of the model that has words for it"}
 		}
 	}
 	body := map[string]any{"prompt": o.Prompt}
@@ -71,12 +68,12 @@ func encode(o *media.Order, model string) ([]byte, *refusal) {
 	}
 	if o.Width != 0 {
 		if o.Resolution() == "" {
-			return nil, &refusal{"size", "its shorter side must be 480, 720, 1080 or 2160"}
+			return nil, &wire.Refusal{Param: "size", Why: "its shorter side must be 480, 720, 1080 or 2160"}
 		}
 		body["aspect_ratio"], body["resolution"] = o.Aspect(), o.Resolution()
 	}
 	if o.Reference != "" && !strings.HasSuffix(model, "/image-to-video") {
-		return nil, &refusal{"input_reference", "the model whose name ends with image-to-video takes it"}
+		return nil, &wire.Refusal{Param: "input_reference", Why: "the model whose name ends with image-to-video takes it"}
 	}
 	if o.Reference != "" {
 		body["image_url"] = o.Reference
@@ -92,7 +89,7 @@ func encode(o *media.Order, model string) ([]byte, *refusal) {
 	}
 	written, err := wire.JSON(body)
 	if err != nil {
-		return nil, &refusal{"prompt", "it cannot be written as JSON"}
+		return nil, &wire.Refusal{Param: "prompt", Why: "it cannot be written as JSON"}
 	}
 	return written, nil
 }

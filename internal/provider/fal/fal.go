@@ -42,29 +42,12 @@ func (*Studio) Synchronous() bool { return false }
 
 // Submit puts a request into the queue. The handle is where it is asked for.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
-	order, failure := s.Desk.Order(t)
-	if failure != nil {
-		return provider.Submission{}, failure
-	}
-	body, refused := encode(&order, string(t.Channel.Model))
-	if refused != nil {
-		return provider.Submission{}, s.Desk.Refuse(t, refused.param, refused.why)
-	}
-	x, failure := s.Desk.Submit(ctx, t, wire.Method{Path: "/" + string(t.Channel.Model)}, headers(t), body)
-	if failure != nil {
-		return provider.Submission{}, failure
-	}
-	defer x.Body.Close()
-	text, failure := s.Desk.Text(t, x, maxAnswer)
-	if failure != nil {
-		failure.Ambiguous = true
-		return provider.Submission{}, failure
-	}
-	h, err := accepted(text, t.Channel)
-	if err != nil {
-		return provider.Submission{}, s.Desk.Unclear(t, x, err)
-	}
-	return provider.Submission{Upstream: h.String(), Hint: x.Hint(time.Now()), RequestID: x.RequestID()}, nil
+	return s.Desk.Place(ctx, t, wire.Method{Path: "/" + string(t.Channel.Model)}, headers(t), maxAnswer, //nolint:wrapcheck // it is classified
+		func(o *media.Order) ([]byte, *wire.Refusal) { return encode(o, string(t.Channel.Model)) },
+		func(text string) (string, error) {
+			h, err := accepted(text, t.Channel)
+			return h.String(), err
+		})
 }
 
 // Poll asks for the status, or for the result once the status is known.
@@ -73,50 +56,11 @@ func (s *Studio) Poll(ctx context.Context, t provider.Task) (provider.Status, er
 	if err != nil {
 		return provider.Status{}, s.Desk.Refuse(t, "upstream", err.Error())
 	}
-	if t.Job.Progress >= fetching {
-		return s.result(ctx, t, h)
+	if t.Job.Progress >= fetching { // fal answers with what its model answered, whatever its status
+		return s.Desk.Look(ctx, t, wire.Method{Path: h.Response}, headers(t), maxAnswer, verdict, //nolint:wrapcheck // it is classified
+			func(text string) (provider.Status, error) { return decodeResult(t.Job.Kind, text) })
 	}
-	x, failure := s.Desk.Ask(ctx, t, http.MethodGet, wire.Method{Path: h.Status, Query: map[string]string{"logs": "0"}}, headers(t))
-	if failure != nil {
-		if status, ok := wire.Verdict(failure); ok {
-			return status, nil
-		}
-		return provider.Status{}, failure
-	}
-	defer x.Body.Close()
-	text, failure := s.Desk.Text(t, x, maxAnswer)
-	if failure != nil {
-		return provider.Status{}, failure
-	}
-	status, err := decode(text)
-	if err != nil {
-		return provider.Status{}, s.Desk.Unusable(t, x, err)
-	}
-	if status.Hint == 0 {
-		status.Hint = x.Hint(time.Now())
-	}
-	return status, nil
-}
-
-// result asks for what a job has made. fal answers with what its model answered, whatever its status.
-func (s *Studio) result(ctx context.Context, t provider.Task, h handle) (provider.Status, error) {
-	x, failure := s.Desk.Ask(ctx, t, http.MethodGet, wire.Method{Path: h.Response}, headers(t))
-	if failure != nil {
-		if status, ok := verdict(failure); ok {
-			return status, nil
-		}
-		return provider.Status{}, failure
-	}
-	defer x.Body.Close()
-	text, failure := s.Desk.Text(t, x, maxAnswer)
-	if failure != nil {
-		return provider.Status{}, failure
-	}
-	status, err := decodeResult(t.Job.Kind, text)
-	if err != nil {
-		return provider.Status{}, s.Desk.Unusable(t, x, err)
-	}
-	return status, nil
+	return s.Desk.Look(ctx, t, wire.Method{Path: h.Status, Query: map[string]string{"logs": "0"}}, headers(t), maxAnswer, wire.Verdict, decode) //nolint:wrapcheck // it is classified
 }
 
 // Cancel asks to take a request out of the queue, or its runner to stop. Only the first is confirmed by the answer; the

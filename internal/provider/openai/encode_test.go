@@ -204,7 +204,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, vendor byte, stream bool) {
 		req, refusal := dialect.Chat{}.Parse(body)
 		if refusal != nil {
-			t.Skip("the dialect refuses the request before an adapter sees it")
+			return // no adapter sees it
 		}
 		s := conversation.Channel{Vendor: "generic"}
 		if n := int(vendor) % (len(openai.Dialects) + 1); n < len(openai.Dialects) {

@@ -31,34 +31,31 @@ type (
 	}
 )
 
-// refusal is a member that cannot be put into Google's words without changing what the order means.
-type refusal struct{ param, why string }
-
 // encode writes the body from the order alone.
-func encode(o *media.Order) ([]byte, *refusal) {
+func encode(o *media.Order) ([]byte, *wire.Refusal) {
 	in := instance{Prompt: o.Prompt}
 	switch {
 	case o.Kind != media.Video:
-		return nil, &refusal{"model", "it makes videos only"}
+		return nil, &wire.Refusal{Param: "model", Why: "it makes videos only"}
 	case o.Seed != nil:
-		return nil, &refusal{"seed", "the API has none"}
+		return nil, &wire.Refusal{Param: "seed", Why: "the API has none"}
 	case o.Seconds != math.Trunc(o.Seconds):
-		return nil, &refusal{"seconds", "they are whole ones there"}
+		return nil, &wire.Refusal{Param: "seconds", Why: "they are whole ones there"}
 	}
 	if o.Reference != "" {
 		mediaType, data, ok := o.Picture()
 		if !ok {
-			return nil, &refusal{"input_reference", "the picture must be in the request, as a data URL with base64: none is fetched from an address"}
+			return nil, &wire.Refusal{Param: "input_reference", Why: "the picture must be in the request, as a data URL with base64: none is fetched from an address"}
 		}
 		in.Image = &image{data, mediaType}
 	}
 	p := parameters{Aspect: o.Aspect(), Size: o.Resolution(), Seconds: int(o.Seconds), Negative: o.NegativePrompt}
 	if o.Width != 0 && (p.Aspect != "16:9" && p.Aspect != "9:16" || p.Size == "" || p.Size == "480p") {
-		return nil, &refusal{"size", fmt.Sprintf("%dx%d is none of 1280x720, 1920x1080, 3840x2160 and these upright", o.Width, o.Height)}
+		return nil, &wire.Refusal{Param: "size", Why: fmt.Sprintf("%dx%d is none of 1280x720, 1920x1080, 3840x2160 and these upright", o.Width, o.Height)}
 	}
 	body, err := wire.JSON(request{[]instance{in}, p})
 	if err != nil {
-		return nil, &refusal{"prompt", "it cannot be written as JSON"}
+		return nil, &wire.Refusal{Param: "prompt", Why: "it cannot be written as JSON"}
 	}
 	return body, nil
 }

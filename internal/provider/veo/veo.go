@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"spillway/internal/provider"
 	"spillway/internal/provider/wire"
@@ -37,54 +36,16 @@ func (*Studio) Synchronous() bool { return false }
 
 // Submit begins an operation. Its name is the handle.
 func (s *Studio) Submit(ctx context.Context, t provider.Task) (provider.Submission, error) {
-	order, failure := s.Desk.Order(t)
-	if failure != nil {
-		return provider.Submission{}, failure
-	}
-	body, refused := encode(&order)
-	if refused != nil {
-		return provider.Submission{}, s.Desk.Refuse(t, refused.param, refused.why)
-	}
-	x, failure := s.Desk.Submit(ctx, t, wire.Method{Path: "/" + model(t) + ":predictLongRunning"}, headers(t), body)
-	if failure != nil {
-		return provider.Submission{}, failure
-	}
-	defer x.Body.Close()
-	text, failure := s.Desk.Text(t, x, maxBegun)
-	if failure != nil {
-		failure.Ambiguous = true
-		return provider.Submission{}, failure
-	}
-	name, err := begun(text)
-	if err != nil {
-		return provider.Submission{}, s.Desk.Unclear(t, x, err)
-	}
-	return provider.Submission{Upstream: name, Hint: x.Hint(time.Now()), RequestID: x.RequestID()}, nil
+	return s.Desk.Place(ctx, t, wire.Method{Path: "/" + model(t) + ":predictLongRunning"}, headers(t), maxBegun, encode, begun) //nolint:wrapcheck // it is classified
 }
 
 // Poll asks for the operation.
 func (s *Studio) Poll(ctx context.Context, t provider.Task) (provider.Status, error) {
-	x, failure := s.Desk.Ask(ctx, t, http.MethodGet, wire.Method{Path: "/" + t.Job.Upstream}, headers(t))
-	if failure != nil {
-		if status, ok := wire.Verdict(failure); ok {
-			return status, nil
-		}
-		return provider.Status{}, failure
-	}
-	defer x.Body.Close()
-	text, failure := s.Desk.Text(t, x, maxOperation)
-	if failure != nil {
-		return provider.Status{}, failure
-	}
-	status, err := decode(text)
-	if err != nil {
-		return provider.Status{}, s.Desk.Unusable(t, x, err)
-	}
-	status.Hint = x.Hint(time.Now())
+	status, err := s.Desk.Look(ctx, t, wire.Method{Path: "/" + t.Job.Upstream}, headers(t), maxOperation, wire.Verdict, decode)
 	if a := status.Artifact; a != nil && sameHost(a.URL, t.Channel.Provider.BaseURL) {
 		a.Header = http.Header{keyHeader: {t.Credential.Secret.Reveal()}}
 	}
-	return status, nil
+	return status, err //nolint:wrapcheck // it is classified
 }
 
 // Cancel has nothing to call: the API has get and list for the operations of models and no cancel

@@ -38,13 +38,17 @@ func (d *Desk) Refuse(t provider.Task, param, why string) *fault.Failure {
 	return d.Fail(t, fault.Observation{Local: fault.Refused, Phase: fault.PhaseConnect, Param: param, Message: why, Cause: errors.New(param + ": " + why)})
 }
 
-// Order reads the task's order.
-func (d *Desk) Order(t provider.Task) (media.Order, *fault.Failure) {
-	o, refused := media.ReadOrder(t.Job.Kind, t.Job.Request)
-	if refused != nil {
-		return o, d.Refuse(t, refused.Param, refused.Message)
+// Write reads the task's order and writes it as the body that encode makes of it. Nothing is sent.
+func (d *Desk) Write(t provider.Task, encode func(*media.Order) ([]byte, *Refusal)) (media.Order, []byte, *fault.Failure) {
+	o, wrong := media.ReadOrder(t.Job.Kind, t.Job.Request)
+	if wrong != nil {
+		return o, nil, d.Refuse(t, wrong.Param, wrong.Message)
 	}
-	return o, nil
+	body, refused := encode(&o)
+	if refused != nil {
+		return o, nil, d.Refuse(t, refused.Param, refused.Why)
+	}
+	return o, body, nil
 }
 
 // Header begins the headers of a call with those that the configuration has for the provider, and what each call sends.
@@ -68,6 +72,31 @@ func (d *Desk) Submit(ctx context.Context, t provider.Task, m Method, h http.Hea
 		f.Ambiguous = !refused(f)
 	}
 	return x, f
+}
+
+// Place submits an order to an API that answers with what names the job; named reads the handle from that answer, of at most so
+// many bytes. The error is a *fault.Failure; an answer that cannot be read leaves open what the provider does.
+func (d *Desk) Place(ctx context.Context, t provider.Task, m Method, h http.Header, most int64, encode func(*media.Order) ([]byte, *Refusal),
+	named func(text string) (handle string, err error)) (provider.Submission, error) {
+	_, body, failure := d.Write(t, encode)
+	if failure != nil {
+		return provider.Submission{}, failure
+	}
+	x, failure := d.Submit(ctx, t, m, h, body)
+	if failure != nil {
+		return provider.Submission{}, failure
+	}
+	defer x.Body.Close()
+	text, failure := d.Text(t, x, most)
+	if failure != nil {
+		failure.Ambiguous = true
+		return provider.Submission{}, failure
+	}
+	handle, err := named(text)
+	if err != nil {
+		return provider.Submission{}, d.Unclear(t, x, err)
+	}
+	return provider.Submission{Upstream: handle, Hint: x.Hint(time.Now()), RequestID: x.RequestID()}, nil
 }
 
 // refused reports whether an order was surely not accepted: no byte was sent, or the provider itself answers that it will
@@ -102,6 +131,32 @@ func (d *Desk) Unusable(t provider.Task, x *Exchange, cause error) *fault.Failur
 func (d *Desk) Ask(ctx context.Context, t provider.Task, verb string, m Method, h http.Header) (*Exchange, *fault.Failure) {
 	h.Del("Content-Type")
 	return d.Wire.send(ctx, verb, callOf(t), d.Policy, m, h, nil)
+}
+
+// Look asks how a job goes. decode reads the answer, of at most so many bytes; verdict says what a refused question says of the job
+// (Verdict, or an adapter's own). The error is a *fault.Failure, and says nothing of the job.
+func (d *Desk) Look(ctx context.Context, t provider.Task, m Method, h http.Header, most int64, verdict func(*fault.Failure) (provider.Status, bool),
+	decode func(text string) (provider.Status, error)) (provider.Status, error) {
+	x, failure := d.Ask(ctx, t, http.MethodGet, m, h)
+	if failure != nil {
+		if status, ok := verdict(failure); ok {
+			return status, nil
+		}
+		return provider.Status{}, failure
+	}
+	defer x.Body.Close()
+	text, failure := d.Text(t, x, most)
+	if failure != nil {
+		return provider.Status{}, failure
+	}
+	status, err := decode(text)
+	if err != nil {
+		return provider.Status{}, d.Unusable(t, x, err)
+	}
+	if status.Hint == 0 {
+		status.Hint = x.Hint(time.Now())
+	}
+	return status, nil
 }
 
 // Text reads a whole answer of at most so many bytes.
