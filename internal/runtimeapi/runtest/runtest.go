@@ -75,3 +75,14 @@ func (l *log) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// Misconfigured starts a function that only events invoke with wrong settings and a wrong configuration: its init must fail, and
+// tell every problem of both at once.
+func Misconfigured(t *testing.T) {
+	f, err := Start(t, `{"version":"","providers":[{"name":"one","kind":"nobody"}]}`, "SPILLWAY_LOG_LEVEL=loud", "SPILLWAY_JOBS_TABLE=jobs")
+	require.Error(t, err)
+	for _, want := range []string{"SPILLWAY_LOG_LEVEL: ", "SPILLWAY_IDEMPOTENCY_TABLE: is required", "SPILLWAY_WEBHOOKS_QUEUE: is required", "version: ", "providers[0].kind: ", "providers[0].base_url: "} {
+		assert.Contains(t, f.Log(), want)
+	}
+	assert.NotContains(t, f.Log(), "SPILLWAY_JOBS_TABLE: ")
+}
