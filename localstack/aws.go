@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -20,6 +21,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"spillway/internal/dynamo"
+	"spillway/internal/provider/wire"
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/sqsqueue"
@@ -95,9 +97,10 @@ func (s *services) looks(f function) string {
 }
 
 func (s *services) config() aws.Config {
-	return aws.Config{Region: region, BaseEndpoint: &s.endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: secret, SecretAccessKey: secret, SessionToken: secret}, nil
-	})}
+	return aws.Config{Region: region, BaseEndpoint: &s.endpoint, HTTPClient: &http.Client{Transport: &wire.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: secret, SecretAccessKey: secret, SessionToken: secret}, nil
+		})}
 }
 
 // create makes what is not there yet. What is there is kept as it is, with what it holds.

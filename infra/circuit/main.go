@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"spillway/internal/breaker"
 	"spillway/internal/dynamo"
+	"spillway/internal/provider/wire"
 )
 
 const synopsis = `circuit -table NAME show [KEY]
@@ -138,7 +140,7 @@ func parseKey(text string) (breaker.Key, error) {
 
 // awsConfig takes what every AWS SDK reads first; what a profile or a login gives, `aws configure export-credentials` exports.
 func awsConfig(getenv func(string) string) (aws.Config, error) {
-	c := aws.Config{Region: cmp.Or(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"))}
+	c := aws.Config{Region: cmp.Or(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")), HTTPClient: &http.Client{Transport: &wire.Client{}}}
 	credentials := aws.Credentials{AccessKeyID: getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: getenv("AWS_SESSION_TOKEN")}
 	switch {
 	case c.Region == "":

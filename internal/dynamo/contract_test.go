@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"spillway/internal/dynamo"
 	"spillway/internal/ledger"
+	"spillway/internal/provider/wire"
 	"spillway/internal/storetest"
 	"spillway/internal/trace"
 )
@@ -40,9 +42,10 @@ func backends(t *testing.T, test func(t *testing.T, api *sdk.Client)) {
 }
 
 func config(endpoint string) aws.Config {
-	return aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-	})}
+	return aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &wire.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		})}
 }
 
 // table makes a table of its own for one test: servers may share state.

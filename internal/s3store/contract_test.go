@@ -15,14 +15,16 @@ import (
 	"github.com/sivchari/kumo"
 	"github.com/stretchr/testify/require"
 
+	"spillway/internal/provider/wire"
 	"spillway/internal/s3store"
 	"spillway/internal/storetest"
 )
 
 func client(endpoint string) *s3.Client {
-	return s3store.New(aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test", SessionToken: "test"}, nil
-	})})
+	return s3store.New(aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &wire.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test", SessionToken: "test"}, nil
+		})})
 }
 
 // create makes a bucket of its own for one test: servers may share state.

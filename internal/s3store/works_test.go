@@ -144,14 +144,14 @@ func TestAnUploadIsAbortedWhenItsBodyPanics(t *testing.T) {
 	assert.Equal(t, 1, aborted)
 }
 
-// wire answers the SDK's requests without a server, which would allocate too, and notes what they were.
-type wire struct {
+// recorder answers the SDK's requests without a server, which would allocate too, and notes what they were.
+type recorder struct {
 	mu       sync.Mutex
 	requests []*http.Request
 	largest  int64
 }
 
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := int64(0)
 	if r.Body != nil {
 		var err error
@@ -172,7 +172,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Etag": {`"e"`}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-func (w *wire) works(endpoint string) *s3store.Works {
+func (w *recorder) works(endpoint string) *s3store.Works {
 	c := aws.Config{Region: "eu-central-1", HTTPClient: &http.Client{Transport: w}, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret", SessionToken: "session"}, nil
 	})}
@@ -185,7 +185,7 @@ func (w *wire) works(endpoint string) *s3store.Works {
 func TestMemoryOfAPutDoesNotGrowWithItsBody(t *testing.T) {
 	for name, endpoint := range map[string]string{"over TLS, as in AWS": "", "over plain HTTP": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
-			w := &wire{}
+			w := &recorder{}
 			works := w.works(endpoint)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -210,7 +210,7 @@ func TestABodyIsHashedOnlyWhereNothingElseGuardsIt(t *testing.T) {
 	} {
 		for _, size := range []int64{10, 9 * mega} {
 			t.Run(fmt.Sprintf("%s, %d bytes", name, size), func(t *testing.T) {
-				w := &wire{}
+				w := &recorder{}
 				require.NoError(t, w.works(c.endpoint).Put(t.Context(), "media/x", "video/mp4", zeros(size), size))
 				for _, r := range w.requests {
 					assert.Equal(t, c.host, r.URL.Host)
@@ -227,7 +227,7 @@ func TestABodyIsHashedOnlyWhereNothingElseGuardsIt(t *testing.T) {
 }
 
 func TestALinkAsksItsReaderForNoHeader(t *testing.T) {
-	w := &wire{}
+	w := &recorder{}
 	link, err := w.works("").Link(t.Context(), "media/acme/job_1/a b", "video/mp4", "job_1.mp4", 90*time.Second+time.Millisecond)
 	require.NoError(t, err)
 	u, err := url.Parse(link)

@@ -22,6 +22,7 @@ import (
 
 	"spillway/internal/jobs"
 	"spillway/internal/media"
+	"spillway/internal/provider/wire"
 	"spillway/internal/runtimeapi/sqspoll"
 	"spillway/internal/sqsqueue"
 	"spillway/internal/storetest"
@@ -34,9 +35,10 @@ func TestTheLongestDelayOfAJobIsOneThatAQueueTakes(t *testing.T) {
 }
 
 func client(endpoint string) *sqs.Client {
-	return sqsqueue.New(aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-	})})
+	return sqsqueue.New(aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &wire.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		})})
 }
 
 // create makes a queue of its own for one test: servers may share state.

@@ -173,7 +173,17 @@ func (t *trace) observe(ctx context.Context, err error, phase fault.Phase) fault
 
 // RoundTrip makes one call over the origin's transport, for clients that bring their own requests: those of AWS. Like all
 // calls here it is made once, and not over a connection that a freeze may have killed.
+//
+// The transport reads a body on beyond its length, to see that there is no more, when the answer may be here already. The SDK
+// closes the body as soon as it is, and its body then fails with io.EOF where it is asked to write itself out, which costs the
+// answer its connection in the middle (https://github.com/aws/aws-sdk-go-v2/issues/1825, 2737, 2935; smithy-go v1.28.9). It is only
+// ever asked to be read here, at which a closed one just ends.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, ok := r.Body.(io.WriterTo); ok {
+		plain := *r // the caller's stays as it is
+		plain.Body = struct{ io.ReadCloser }{r.Body}
+		r = &plain
+	}
 	return c.transport(r.URL, false).RoundTrip(r)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"spillway/internal/provider/wire"
 	"spillway/internal/runtimeapi"
 	"spillway/internal/runtimeapi/sqspoll"
 	"spillway/internal/sqsqueue"
@@ -107,7 +108,7 @@ func (s *State) jobsEnv() []string {
 // Queue is the receiving end of a queue, past the wire.
 func (s *State) Queue(name string) runtimeapi.Queue {
 	endpoint := emulator().URL
-	return &sqspoll.Queue{URL: s.queueURL(name), API: sqsqueue.New(aws.Config{Region: region, BaseEndpoint: &endpoint,
+	return &sqspoll.Queue{URL: s.queueURL(name), API: sqsqueue.New(aws.Config{Region: region, BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &wire.Client{}},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 		})})}

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"spillway/internal/dynamo"
 	"spillway/internal/idempotency"
+	"spillway/internal/provider/wire"
 	"spillway/internal/s3store"
 	"spillway/internal/settings"
 	"spillway/internal/simulate/state"
@@ -40,9 +42,10 @@ func told(t *testing.T, s *state.State) (aws.Config, map[string]string) {
 	}
 	read, err := settings.Load(func(name string) string { return env[name] })
 	require.NoError(t, err, "what a function is told is what it needs")
-	config := aws.Config{Region: read.State.Region, BaseEndpoint: &read.State.DynamoDB, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
-	})}
+	config := aws.Config{Region: read.State.Region, BaseEndpoint: &read.State.DynamoDB, HTTPClient: &http.Client{Transport: &wire.Client{}},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+		})}
 	return config, env
 }
 
