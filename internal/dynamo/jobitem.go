@@ -26,6 +26,8 @@ var (
 		"provider":         func(j *media.Job) *string { return &j.Provider },
 		"channel":          func(j *media.Job) *string { return &j.Channel },
 		"credential":       func(j *media.Job) *string { return &j.Credential }, // its alias
+		"served_model":     func(j *media.Job) *string { return &j.Routing.Served },
+		"routing":          func(j *media.Job) *string { return &j.Routing.Reason },
 		"unknown_status":   func(j *media.Job) *string { return &j.Strange },
 		"last_error":       func(j *media.Job) *string { return &j.LastError.Message },
 		"last_error_code":  func(j *media.Job) *string { return &j.LastError.Code },
@@ -34,6 +36,7 @@ var (
 	}
 	jobCounts = map[string]func(*media.Job) *int{
 		"progress":      func(j *media.Job) *int { return &j.Progress },
+		"attempts":      func(j *media.Job) *int { return &j.Attempts },
 		"submits":       func(j *media.Job) *int { return &j.Submits },
 		"refusals":      func(j *media.Job) *int { return &j.Refusals },
 		"poll_failures": func(j *media.Job) *int { return &j.PollFailures },
@@ -45,8 +48,10 @@ var (
 		"poll_number": func(j *media.Job) *uint64 { return &j.Seq },
 	}
 	jobFlags = map[string]func(*media.Job) *bool{
-		"cancel_asked": func(j *media.Job) *bool { return &j.CancelAsked },
-		"untold":       func(j *media.Job) *bool { return &j.Untold }, // and nobody tells any more
+		"cancel_asked":        func(j *media.Job) *bool { return &j.CancelAsked },
+		"fallback":            func(j *media.Job) *bool { return &j.Routing.Fallback },
+		"credential_fallback": func(j *media.Job) *bool { return &j.Routing.CredentialFallback },
+		"untold":              func(j *media.Job) *bool { return &j.Untold }, // and nobody tells any more
 	}
 	jobTimes = map[string]func(*media.Job) *time.Time{
 		"created_at":   func(j *media.Job) *time.Time { return &j.CreatedAt },

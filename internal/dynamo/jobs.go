@@ -25,7 +25,7 @@ type Querier interface {
 // "by-status" (status, updated_at), which is for people, and "due" (due, look_at), which holds only the jobs that
 // somebody has yet to look at, since only they have the attribute "due".
 //
-// The table tells each job's story in the console: status, provider, progress, polls, last error and ISO times, which are whole
+// The table tells each job's story in the console: status, provider, how it came to it, progress, polls, last error and ISO times, which are whole
 // milliseconds, are attributes of their own, and so is what it cost, where that is known. What only code reads stands in
 // "detail" as JSON.
 type Jobs struct {

@@ -54,7 +54,8 @@ func TestACostIsReadInTheConsole(t *testing.T) {
 // the detail.
 func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	claim := media.Claim{Owner: "execution-1", Channel: "google/veo@eu", Provider: "google", Credential: "main"}
+	claim := media.Claim{Owner: "execution-1", Channel: "google/veo@eu", Provider: "google", Credential: "main",
+		Routing: media.Routing{Reason: "google/veo:throttled;google/veo@eu:ok", Served: "veo-3.1", Fallback: true, CredentialFallback: true}}
 	accepted := media.Accepted{Owner: "execution-1", Upstream: "https://provider.test/op?sig=S1", PollIn: 2 * time.Second}
 	failed := media.Error{Code: "provider_unavailable", Message: "the provider answered with an error: server_error", Class: "server_error"}
 	for name, c := range map[string]struct {
@@ -63,14 +64,17 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 	}{
 		"one that runs, and could not be asked": {[]media.Event{claim, accepted, media.Pending{Seq: 1, Progress: 40, Strange: "REHEARSING", PollIn: 4 * time.Second},
 			media.PollFailed{Seq: 2, PollIn: 8500 * time.Millisecond, Error: failed}, media.AskedToCancel{}}, `
+			attempts: 1
 			cancel_asked: true
 			channel: google/veo@eu
 			created_at: 2030-01-01T00:00:00.000Z
 			credential: main
+			credential_fallback: true
 			deadline_at: 2030-01-01T00:30:00.000Z
 			due: open
 			event_id: evt_1
 			expires_at: 1896048005
+			fallback: true
 			id: acme%2Fx#job_1
 			idempotency_key: k 1
 			job: job_1
@@ -89,6 +93,8 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			provider: google
 			refusals: 0
 			request: {"prompt":"p"}
+			routing: google/veo:throttled;google/veo@eu:ok
+			served_model: veo-3.1
 			status: running
 			submits: 1
 			tells: 0
@@ -97,13 +103,16 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			version: 5`},
 		"one that succeeded, and was told": {[]media.Event{claim, accepted, media.Done{Result: media.Result{Object: "media/acme/job_1/x", ContentType: "video/mp4", Size: 5 << 20, SHA256: "ab"},
 			Cost: media.Cost{Known: true, Nano: 3_200_000_000, Basis: "listed"}}, media.Told{N: 0}}, `
+			attempts: 1
 			channel: google/veo@eu
 			cost_usd: 3.2
 			created_at: 2030-01-01T00:00:00.000Z
 			credential: main
+			credential_fallback: true
 			deadline_at: 2030-01-01T00:30:00.000Z
 			event_id: evt_1
 			expires_at: 1896048004
+			fallback: true
 			finished_at: 2030-01-01T00:00:03.000Z
 			id: acme%2Fx#job_1
 			idempotency_key: k 1
@@ -122,6 +131,8 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			result_sha256: ab
 			result_size: 5242880
 			result_type: video/mp4
+			routing: google/veo:throttled;google/veo@eu:ok
+			served_model: veo-3.1
 			status: succeeded
 			submits: 1
 			tells: 1
@@ -129,7 +140,8 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			updated_at: 2030-01-01T00:00:04.000Z
 			version: 4`},
 		"one that two have refused": {[]media.Event{claim, media.Refused{Owner: "execution-1", Error: failed},
-			media.Claim{Owner: "execution-2", Channel: "fal/veo", Provider: "fal", Credential: "spare", Refusals: 1}, media.Refused{Owner: "execution-2", Error: failed}}, `
+			media.Claim{Owner: "execution-2", Channel: "fal/veo", Provider: "fal", Credential: "spare", Refusals: 1, Routing: media.Routing{Reason: "fal/veo:ok"}}, media.Refused{Owner: "execution-2", Error: failed}}, `
+			attempts: 2
 			created_at: 2030-01-01T00:00:00.000Z
 			deadline_at: 2030-01-01T00:30:00.000Z
 			due: open
@@ -152,19 +164,23 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			refusals: 2
 			refused_by: [channel: google/veo@eu, credential: main; channel: fal/veo, credential: spare]
 			request: {"prompt":"p"}
+			routing: fal/veo:ok
 			status: queued
 			submits: 0
 			tells: 0
 			updated_at: 2030-01-01T00:00:04.000Z
 			version: 4`},
 		"one of which nobody knows": {[]media.Event{claim, media.Lost{Owner: "execution-1", Error: media.Error{Code: "provider_unavailable", Message: "broken off"}}}, `
+			attempts: 1
 			channel: google/veo@eu
 			created_at: 2030-01-01T00:00:00.000Z
 			credential: main
+			credential_fallback: true
 			deadline_at: 2030-01-01T00:30:00.000Z
 			due: open
 			event_id: evt_1
 			expires_at: 1896048002
+			fallback: true
 			id: acme%2Fx#job_1
 			idempotency_key: k 1
 			job: job_1
@@ -181,6 +197,8 @@ func TestAJobTellsItsStoryInTheConsole(t *testing.T) {
 			provider: google
 			refusals: 0
 			request: {"prompt":"p"}
+			routing: google/veo:throttled;google/veo@eu:ok
+			served_model: veo-3.1
 			status: uncertain
 			submits: 1
 			tells: 0

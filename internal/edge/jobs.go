@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"spillway/internal/chat"
 	"spillway/internal/fault"
 	"spillway/internal/gateway"
 	"spillway/internal/media"
@@ -37,8 +38,7 @@ func (h *handler) begin(x *exchange, kind media.Kind) {
 	if !j.State.Terminal() {
 		header.Set("Retry-After", strconv.Itoa(int(lookAgain.Seconds())))
 	}
-	x.setHead(gateway.Head{PolicyVersion: h.PolicyVersion, Provider: j.Provider})
-	x.answer(http.StatusAccepted, h.view(kind, j))
+	h.show(x, http.StatusAccepted, kind, j)
 }
 
 // lookAgain is when it is worth looking at a new job: nothing is made sooner.
@@ -46,6 +46,14 @@ const lookAgain = 5 * time.Second
 
 func (h *handler) refuse(x *exchange, err *fault.Error) {
 	x.Refuse(gateway.Head{PolicyVersion: h.PolicyVersion}, err)
+}
+
+// show answers with a job as it is seen under the path of a kind. The headers say how it came to who serves it, or why to nobody yet.
+func (h *handler) show(x *exchange, status int, under media.Kind, j media.Job) {
+	r := j.Routing
+	x.setHead(gateway.Head{PolicyVersion: h.PolicyVersion, Provider: j.Provider, Model: chat.ServedModel(r.Served), Route: j.Model, Attempts: j.Attempts,
+		Fallback: r.Fallback, CredentialFallback: r.CredentialFallback, RoutingReason: r.Reason})
+	x.answer(status, h.view(under, j))
 }
 
 // view is a job as it is seen under the path of a kind; empty: under /v1/jobs.
@@ -89,8 +97,7 @@ func (h *handler) job(under media.Kind) func(*exchange) {
 			h.refuse(x, err)
 			return
 		}
-		x.setHead(gateway.Head{PolicyVersion: h.PolicyVersion, Provider: j.Provider})
-		x.answer(http.StatusOK, h.view(under, *j))
+		h.show(x, http.StatusOK, under, *j)
 	}
 }
 
@@ -198,7 +205,7 @@ func (h *handler) cancel(x *exchange) {
 	if confirmed {
 		status = http.StatusOK
 	}
-	x.answer(status, j.View())
+	h.show(x, status, "", *j)
 }
 
 // contentObject is where the work of a job is.

@@ -28,17 +28,18 @@ func TestOrdersInAnOutage(t *testing.T) {
 		status  string
 		asked   []string // by that one
 		by      string   // X-LLM-Provider
+		why     string   // X-LLM-Routing-Reason
 		message string
 	}{
-		"the first order of an outage is lost":                         {map[string]error{"first": down}, 0, 0, "uncertain", []string{"first"}, "google", "nobody knows"},
-		"the fourth goes to the next channel, and the first has peace": {map[string]error{"first": down}, 3, time.Second, "running", []string{"second"}, "fal", ""},
-		"half a minute later one order finds out that it is still down": {map[string]error{"first": down}, 3, 40 * time.Second, "uncertain", []string{"first"}, "google",
+		"the first order of an outage is lost":                         {map[string]error{"first": down}, 0, 0, "uncertain", []string{"first"}, "google", "first:ok;second:ok", "nobody knows"},
+		"the fourth goes to the next channel, and the first has peace": {map[string]error{"first": down}, 3, time.Second, "running", []string{"second"}, "fal", "first:open;second:ok", ""},
+		"half a minute later one order finds out that it is still down": {map[string]error{"first": down}, 3, 40 * time.Second, "uncertain", []string{"first"}, "google", "first:ok;second:ok",
 			"nobody knows"},
-		"all are down: the order waits, and nobody is asked": {map[string]error{"first": down, "second": down}, 6, time.Second, "queued", nil, "", waits},
-		"a key that is refused is not called again":          {map[string]error{"first": held}, 1, time.Minute, "running", []string{"second"}, "fal", ""},
-		"a key that is refused is tried again when its hold is over": {map[string]error{"first": held}, 1, 6 * time.Minute, "running", []string{"first", "second"}, "fal",
+		"all are down: the order waits, and nobody is asked": {map[string]error{"first": down, "second": down}, 6, time.Second, "queued", nil, "", "first:open;second:open", waits},
+		"a key that is refused is not called again":          {map[string]error{"first": held}, 1, time.Minute, "running", []string{"second"}, "fal", "first:refused;second:ok", ""},
+		"a key that is refused is tried again when its hold is over": {map[string]error{"first": held}, 1, 6 * time.Minute, "running", []string{"first", "second"}, "fal", "first:refused;second:ok",
 			""},
-		"every key is refused: the job fails without a call": {map[string]error{"first": held, "second": refusal(402, fault.Quota)}, 1, time.Minute, "failed", nil, "fal", ""},
+		"every key is refused: the job fails without a call": {map[string]error{"first": held, "second": refusal(402, fault.Quota)}, 1, time.Minute, "failed", nil, "fal", "first:refused;second:ok", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestOrdersInAnOutage(t *testing.T) {
 				require.Equal(t, http.StatusAccepted, got.status, got.body)
 				assert.Equal(t, tt.asked, w.studio.asked)
 				assert.Equal(t, tt.by, got.header.Get("X-LLM-Provider"))
+				assert.Equal(t, tt.why, got.header.Get("X-LLM-Routing-Reason"))
 				job := w.send(t, http.MethodGet, "/v1/jobs/"+got.get("id").Str, "")
 				assert.Equal(t, tt.status, job.get("status").Str)
 				assert.True(t, strings.HasPrefix(job.get("message").Str, tt.message), job.body)

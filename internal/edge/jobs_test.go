@@ -33,7 +33,8 @@ func TestAnOrderIsAJob(t *testing.T) {
 	assert.Equal(t, jobPrompt, got.get("prompt").Str)
 	assert.Equal(t, "8", got.get("seconds").Str)
 	for name, value := range map[string]string{"X-Request-Id": "app-1", "X-Llm-Provider": "google", "X-Llm-Policy-Version": fault.Default().Version,
-		"Location": "/v1/jobs/" + id, "Retry-After": "5", "Content-Type": "application/json", "Idempotent-Replayed": ""} {
+		"X-Llm-Route": "veo", "X-Llm-Model": "veo", "X-Llm-Attempts": "1", "X-Llm-Fallback": "false", "X-Llm-Credential-Fallback": "false",
+		"X-Llm-Routing-Reason": "first:ok;second:ok", "Location": "/v1/jobs/" + id, "Retry-After": "5", "Content-Type": "application/json", "Idempotent-Replayed": ""} {
 		assert.Equal(t, value, got.header.Get(name), name)
 	}
 	assert.Equal(t, map[string]int{id: 1}, w.studio.submits)
@@ -43,6 +44,9 @@ func TestAnOrderIsAJob(t *testing.T) {
 	assert.Equal(t, http.StatusOK, job.status)
 	assert.Equal(t, "media.job", job.get("object").Str)
 	assert.Equal(t, "running", job.get("status").Str)
+	for _, name := range []string{"X-Llm-Provider", "X-Llm-Attempts", "X-Llm-Routing-Reason"} {
+		assert.Equal(t, got.header.Get(name), job.header.Get(name), name)
+	}
 	video := w.send(t, http.MethodGet, "/v1/videos/"+id, "")
 	assert.JSONEq(t, got.body, video.body)
 
@@ -64,6 +68,8 @@ func TestWhoAnswersWithTheWorkIsAskedLater(t *testing.T) {
 	assert.Equal(t, "music", got.get("kind").Str)
 	assert.Equal(t, "queued", got.get("status").Str)
 	assert.Empty(t, got.header.Get("X-LLM-Provider"))
+	assert.Equal(t, "sings:ok", got.header.Get("X-LLM-Routing-Reason"))
+	assert.Equal(t, "0", got.header.Get("X-LLM-Attempts"))
 	assert.Zero(t, w.studio.total())
 	assert.Len(t, w.queue.sent, 1)
 	assert.Equal(t, http.StatusNotFound, w.send(t, http.MethodGet, "/v1/videos/"+got.get("id").Str, "").status, "a song is no video")
@@ -240,6 +246,10 @@ func TestAChannelIsPreferred(t *testing.T) {
 	got := w.send(t, http.MethodPost, "/v1/videos", `{"model":"clip","prompt":"p","prefer":"second"}`, "Idempotency-Key", "k1")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
 	assert.Equal(t, "fal", got.header.Get("X-LLM-Provider"))
+	assert.Equal(t, "clip", got.header.Get("X-LLM-Route"))
+	assert.Equal(t, "veo", got.header.Get("X-LLM-Model"))
+	assert.Equal(t, "second:ok;first:ok", got.header.Get("X-LLM-Routing-Reason"))
+	assert.Equal(t, "false", got.header.Get("X-LLM-Fallback"), "it is what was asked for")
 	assert.Equal(t, []string{"second"}, w.studio.asked)
 }
 

@@ -34,6 +34,7 @@ func (e *Engine) Begin(ctx context.Context, o Order) (j media.Job, fresh bool, e
 	j = media.New(idOfKey(o.Organization, o.Key), o.Organization, o.Kind, o.Model, o.Request, "evt_"+e.token(), e.now())
 	j.Deadline = e.limits().Deadline(j.CreatedAt)
 	j.Key, j.Fingerprint, j.Callback = o.Key, o.Fingerprint, o.Callback
+	j.Routing.Reason = e.planOf(ctx, j).String()
 	j, failed := e.keepRequest(ctx, j)
 	if failed == nil {
 		if failed = e.Jobs.Create(ctx, j); failed == nil {

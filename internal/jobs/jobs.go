@@ -102,7 +102,7 @@ type Engine struct {
 	Studios map[string]provider.Studio
 	// Plan returns who may make a job: channels of its model alone, each with a credential, in the order of trying. Those that
 	// have refused the job may be among them: they are passed over. nil: as route.ResolveWork says.
-	Plan func(ctx context.Context, j media.Job) []route.Candidate
+	Plan func(ctx context.Context, j media.Job) *route.Plan
 	// Health knows who may be asked now, and is told what became of it. nil: everybody may.
 	Health Health
 	// Submits takes the messages of jobs that wait to be submitted: whoever handles one may have to wait for the work itself,

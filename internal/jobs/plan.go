@@ -14,18 +14,27 @@ import (
 	"spillway/internal/route"
 )
 
-// able are those who may make a job, have an adapter, and have not refused it, in the order of trying. The plan may have changed since one
-// of them did: each is known by its name. Of a job from before their names were kept it is as many as refused it that are passed over.
-func (e *Engine) able(ctx context.Context, j media.Job) []route.Candidate {
-	plan := e.Plan
-	if plan == nil {
-		plan = e.plan
+// planOf is the plan of a job as the configuration has it now.
+func (e *Engine) planOf(ctx context.Context, j media.Job) *route.Plan {
+	if e.Plan != nil {
+		return e.Plan(ctx, j)
 	}
-	all := slices.DeleteFunc(slices.Clone(plan(ctx, j)), func(c route.Candidate) bool {
-		return e.Studios[c.Channel.Provider.Kind] == nil || slices.Contains(j.RefusedBy, media.Refuser{Channel: c.Channel.Name, Credential: alias(c)})
+	return e.plan(j)
+}
+
+// able are those of a plan who have an adapter, and have not refused the job, in the order of trying. The plan may have changed since one
+// of them did: each is known by its name. Of a job from before their names were kept it is as many as refused it that are passed over.
+func (e *Engine) able(p *route.Plan, j media.Job) []route.Candidate {
+	all := slices.DeleteFunc(slices.Clone(p.Candidates), func(c route.Candidate) bool {
+		return e.Studios[c.Channel.Provider.Kind] == nil || hasRefused(j, c)
 	})
 	nameless := max(j.Refusals-len(j.RefusedBy), 0)
 	return all[min(nameless, len(all)):]
+}
+
+// hasRefused reports whether a candidate surely has not taken a job.
+func hasRefused(j media.Job, c route.Candidate) bool {
+	return slices.Contains(j.RefusedBy, media.Refuser{Channel: c.Channel.Name, Credential: alias(c)})
 }
 
 // last reports whether nobody else may be asked if one of so many refuses, too.
@@ -36,10 +45,10 @@ var features = map[media.Kind]catalog.Feature{media.Video: catalog.Videos, media
 
 // plan is who may make a job: channels of its model alone, the preferred one first, then by priority, with the organization's own
 // credentials before the platform's. Equals are drawn by their weights, for one job the same each time, whoever asks.
-func (e *Engine) plan(_ context.Context, j media.Job) []route.Candidate {
+func (e *Engine) plan(j media.Job) *route.Plan {
 	org := e.Catalog.Organizations[j.Organization]
 	if org == nil {
-		return nil // not in this configuration any more
+		return &route.Plan{} // not in this configuration any more
 	}
 	var asked struct {
 		Prefer string `json:"prefer"`
@@ -47,9 +56,9 @@ func (e *Engine) plan(_ context.Context, j media.Job) []route.Candidate {
 	_ = json.Unmarshal(j.Request, &asked) // a body that is none was refused when the job was made
 	p, err := route.ResolveWork(e.Catalog, org, WorkOf(j.Kind, j.Model, asked.Prefer), drawing(j.ID))
 	if err != nil {
-		return nil // likewise
+		return &route.Plan{} // likewise
 	}
-	return p.Candidates
+	return p
 }
 
 // WorkOf is what a job asks for, in the words of the plan.

@@ -70,7 +70,9 @@ func TestWhoRefusedIsKnownByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.studio.submit, w.engine.Plan = []submitted{throttled}, func(context.Context, media.Job) []route.Candidate { return candidates(c.plan...) }
+			w.studio.submit, w.engine.Plan = []submitted{throttled}, func(context.Context, media.Job) *route.Plan {
+				return &route.Plan{Candidates: candidates(c.plan...)}
+			}
 			j, _, err := w.engine.Begin(ctx, order())
 			require.NoError(t, err)
 			j.Refusals, j.RefusedBy, j.Version = c.refusals, c.refusedBy, j.Version+1

@@ -66,14 +66,15 @@ func (e *Engine) submitHere(ctx context.Context, j media.Job, long bool) (_ medi
 			j, err = e.late(e.step(ctx, j, expiry(j)))
 			return j, false, err
 		}
-		able := e.able(ctx, j)
+		p := e.planOf(ctx, j)
+		able := e.able(p, j)
 		if len(able) == 0 {
 			e.trouble(j, "submitting it", ErrNobody)
 			return j, false, ErrNobody
 		}
-		next, ok, why := t.next(j, able)
+		next, ok, why := t.next(j, p, able)
 		if !ok {
-			if j, err = e.wait(ctx, j, why); err != nil {
+			if j, err = e.wait(ctx, j, why, next.routing.Reason); err != nil {
 				return j, false, err
 			}
 			continue
@@ -105,7 +106,7 @@ func (e *Engine) late(j media.Job, err error) (media.Job, error) {
 // the answer is written leaves a lease, and at its end a job of which nobody knows.
 func (e *Engine) submitTo(ctx context.Context, j media.Job, t *turns, to turn) (media.Job, error) {
 	if to.remembered != nil {
-		j, owner, err := e.claim(ctx, j, to.Candidate)
+		j, owner, err := e.claim(ctx, j, to)
 		if owner == "" {
 			return j, err
 		}
@@ -121,7 +122,7 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, t *turns, to turn) (
 		return j, nil
 	}
 	defer permit.Free()
-	j, owner, err := e.claim(ctx, j, to.Candidate)
+	j, owner, err := e.claim(ctx, j, to)
 	if owner == "" {
 		return j, err
 	}
@@ -129,9 +130,10 @@ func (e *Engine) submitTo(ctx context.Context, j media.Job, t *turns, to turn) (
 }
 
 // claim takes the right to submit a job. owner is empty where somebody else has it, or had it and was refused, and after an error.
-func (e *Engine) claim(ctx context.Context, j media.Job, c route.Candidate) (_ media.Job, owner string, err error) {
+func (e *Engine) claim(ctx context.Context, j media.Job, to turn) (_ media.Job, owner string, err error) {
 	owner = e.token()
-	j, err = e.step(ctx, j, media.Claim{Owner: owner, Channel: c.Channel.Name, Provider: c.Channel.Provider.Name, Credential: alias(c), Refusals: j.Refusals})
+	j, err = e.step(ctx, j, media.Claim{Owner: owner, Channel: to.Channel.Name, Provider: to.Channel.Provider.Name, Credential: alias(to.Candidate),
+		Refusals: j.Refusals, Routing: to.routing, Uncalled: to.remembered != nil})
 	if err != nil {
 		owner = ""
 	}

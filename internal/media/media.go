@@ -73,6 +73,8 @@ type Job struct {
 
 	// Model is what the client asked for, Channel, Provider and Credential who serves it; empty until it is submitted.
 	Model, Channel, Provider, Credential string
+	// Routing is how it came to them.
+	Routing Routing
 	// Request is the client's body as written. Of one that is too long it is Abridged, and all of it is in the bucket, packed: Whole.
 	Request []byte
 	Whole   *Kept
@@ -94,6 +96,8 @@ type Job struct {
 	LeaseUntil time.Time
 	// Submits counts the calls that may have created a job at a provider, Refusals those that surely did not.
 	Submits, Refusals int
+	// Attempts counts the calls that were made to submit it, whatever came of them.
+	Attempts int
 	// RefusedBy are those who have refused it, in their order: each is asked once. A job from before their names were kept has only
 	// their number, so that it may be shorter than Refusals.
 	RefusedBy []Refuser
@@ -138,6 +142,17 @@ type Cost struct {
 
 // Unmade is the cost of a job that no provider has begun.
 func Unmade() Cost { return Cost{Known: true, Basis: "unmade"} }
+
+// Routing is how a job came to who serves it.
+type Routing struct {
+	// Reason names the channels that were looked at when one was last chosen, or none could be, each with why it was passed over:
+	// `a:open;b:refused;c:ok`. Until then they stand as the configuration has them.
+	Reason string
+	// Served is the name of the model at the channel; empty: none serves it.
+	Served string
+	// Fallback says that the channel is not the first one that could, CredentialFallback that the credential is not its first.
+	Fallback, CredentialFallback bool
+}
 
 // Refuser is who surely has not taken a job: a channel, with a credential, by its alias.
 type Refuser struct{ Channel, Credential string }
@@ -184,6 +199,9 @@ type Claim struct {
 	Channel, Provider, Credential string
 	// Refusals is how many had refused the job when the channel was chosen: a choice that another refusal has overtaken is made anew.
 	Refusals int
+	Routing  Routing
+	// Uncalled says that the answer is known, so that no call follows.
+	Uncalled bool
 }
 
 // Accepted says that the provider has the job. It follows a claim by the same owner, or a look at an uncertain one.
@@ -245,8 +263,11 @@ type AskedToCancel struct{}
 // due from now on, and others that wait for longer are looked at before it.
 type Nudged struct{}
 
-// Waiting says that nobody is asked to take a queued job for now, and why.
-type Waiting struct{ Error Error }
+// Waiting says that nobody is asked to take a queued job for now, and why: in words, and by Routing.Reason of each channel.
+type Waiting struct {
+	Error  Error
+	Reason string
+}
 
 // Told says that the callback has taken the event, or wants none. N is the telling's number, Job.Tells before it.
 type Told struct {
@@ -291,8 +312,11 @@ func (e Claim) apply(j Job, now time.Time, l Limits) (Job, error) {
 		return j, err
 	}
 	j.Owner, j.LeaseUntil = e.Owner, now.Add(l.SubmitLease)
-	j.Channel, j.Provider, j.Credential = e.Channel, e.Provider, e.Credential
+	j.Channel, j.Provider, j.Credential, j.Routing = e.Channel, e.Provider, e.Credential, e.Routing
 	j.Submits++
+	if !e.Uncalled {
+		j.Attempts++
+	}
 	return j, nil
 }
 
@@ -319,7 +343,7 @@ func (e Refused) apply(j Job, now time.Time, _ Limits) (Job, error) {
 	j.Submits--
 	j.Refusals++
 	j.RefusedBy = append(slices.Clip(j.RefusedBy), Refuser{Channel: j.Channel, Credential: j.Credential})
-	j.Channel, j.Provider, j.Credential = "", "", ""
+	j.Channel, j.Provider, j.Credential, j.Routing = "", "", "", Routing{Reason: j.Routing.Reason}
 	j.LastError = e.Error
 	return j, err
 }
@@ -423,7 +447,7 @@ func (e Waiting) apply(j Job, _ time.Time, _ Limits) (Job, error) {
 	if j.State != Queued {
 		return j, ErrNoEdge
 	}
-	j.LastError = e.Error
+	j.LastError, j.Routing.Reason = e.Error, e.Reason
 	return j, nil
 }
 

@@ -67,7 +67,8 @@ func Jobs(t *testing.T, s media.Store) {
 		j := job()
 		require.NoError(t, s.Create(ctx, j))
 		for _, e := range []media.Event{
-			media.Claim{Owner: "o1", Channel: "google/veo-3", Provider: "google", Credential: "main"},
+			media.Claim{Owner: "o1", Channel: "google/veo-3", Provider: "google", Credential: "main",
+				Routing: media.Routing{Reason: "b #/é:open;google/veo-3:ok", Served: "veo-3.1", Fallback: true, CredentialFallback: true}},
 			media.Accepted{Owner: "o1", Upstream: "operations/1", PollIn: 2 * time.Second},
 			media.Pending{Seq: 1, Progress: 20, Strange: "REHEARSING", PollIn: 4 * time.Second},
 			media.PollFailed{Seq: 2, PollIn: 8 * time.Second, Error: media.Error{Code: "provider_unavailable", Message: "the provider answered with an error", Class: "server_error"}},
