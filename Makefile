@@ -90,8 +90,8 @@ lint: .tools/golangci-lint ## golangci-lint, at the version pinned in infra/tool
 	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: rie
-rie: .tools/aws-lambda-rie ## Every event under AWS's Runtime Interface Emulator, at the version pinned in infra/tools/go.mod
-	AWS_LAMBDA_RIE=$(CURDIR)/$< $(GO) test -tags $(TAGS) -count=1 -v -run RuntimeInterfaceEmulator ./functions/gateway
+rie: .tools/aws-lambda-rie ## Every event of each function under AWS's Runtime Interface Emulator, at the version pinned in infra/tools/go.mod
+	AWS_LAMBDA_RIE=$(CURDIR)/$< $(GO) test -tags $(TAGS) -count=1 -v -p 1 -run RuntimeInterfaceEmulator ./functions/gateway ./functions/poller ./functions/sweeper
 
 .tools/aws-lambda-rie: infra/tools/go.mod infra/tools/go.sum
 	$(GO) -C infra/tools build -o $(CURDIR)/$@ github.com/aws/aws-lambda-runtime-interface-emulator/cmd/aws-lambda-rie

@@ -129,14 +129,12 @@ func readEvent(t *testing.T, name string) []byte {
 	return text
 }
 
-// sampleConfiguration writes the JSON of the sample configuration to a file.
-func sampleConfiguration(t *testing.T) (file string) {
+// sampleConfiguration is the sample configuration as JSON.
+func sampleConfiguration(t *testing.T) []byte {
 	t.Helper()
 	configuration, err := source.Read("../../infra/gateway.yaml")
 	require.NoError(t, err)
-	file = filepath.Join(t.TempDir(), "gateway.json")
-	require.NoError(t, os.WriteFile(file, configuration, 0o600))
-	return file
+	return configuration
 }
 
 // startProvider serves the simulated provider until the end of the test and returns its base URL.
@@ -156,13 +154,13 @@ func startProvider(t *testing.T) string {
 
 func TestEveryEventIsAnswered(t *testing.T) {
 	environment := map[string]string{
-		settings.Config: sampleConfiguration(t), settings.Simulator: startProvider(t), "SIM_KEY": "any",
+		settings.Config: "gateway.json", settings.Simulator: startProvider(t), "SIM_KEY": "any",
 		"AWS_LAMBDA_RUNTIME_API": "none", // the settings are those of a Lambda
 	}
 	getenv := func(name string) string { return environment[name] }
 	s, err := settings.Load(getenv)
 	require.NoError(t, err)
-	handler, err := wire(s, getenv, os.ReadFile, io.Discard)
+	handler, err := wire(s, getenv, func(string) ([]byte, error) { return sampleConfiguration(t), nil }, io.Discard)
 	require.NoError(t, err)
 	lambda := edge.Lambda(handler, edge.LambdaOptions{})
 

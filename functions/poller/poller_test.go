@@ -91,8 +91,12 @@ func TestABatchWithPoison(t *testing.T) {
 	assert.EqualValues(t, 1, made.Load())
 }
 
-// TestTheEventOfTheFolder: it is of the shape that Lambda sends, and each of its messages comes again.
-func TestTheEventOfTheFolder(t *testing.T) {
+// nothing is a configuration without anything.
+const nothing = `{"version":"v","providers":[],"channels":[],"organizations":[]}`
+
+// strangers is the event of the folder, whose jobs nobody knows, and the answer to it: each of its messages comes again.
+func strangers(t *testing.T) (text []byte, answer string) {
+	t.Helper()
 	text, err := os.ReadFile("../../events/poller/messages.json")
 	require.NoError(t, err)
 	var event events.SQSEvent
@@ -100,14 +104,34 @@ func TestTheEventOfTheFolder(t *testing.T) {
 	strict.DisallowUnknownFields()
 	require.NoError(t, strict.Decode(&event))
 	require.Len(t, event.Records, 2)
+	return text, fmt.Sprintf(`{"batchItemFailures":[{"itemIdentifier":%q},{"itemIdentifier":%q}]}`, event.Records[0].MessageId, event.Records[1].MessageId)
+}
+
+// TestTheEventOfTheFolder: it is of the shape that Lambda sends.
+func TestTheEventOfTheFolder(t *testing.T) {
+	event, want := strangers(t)
 	cloud, err := state.OpenJobs(state.Jobs{Visibility: time.Minute, Receives: 5})
 	require.NoError(t, err)
 	t.Cleanup(cloud.Close)
-	f, err := runtest.Start(t, `{"version":"v","providers":[],"channels":[],"organizations":[]}`, cloud.Env()...)
+	f, err := runtest.Start(t, nothing, cloud.Env()...)
 	require.NoError(t, err)
-	answer, err := f.Invoke(t.Context(), text)
+	answer, err := f.Invoke(t.Context(), event)
 	require.NoError(t, err)
-	assert.JSONEq(t, fmt.Sprintf(`{"batchItemFailures":[{"itemIdentifier":%q},{"itemIdentifier":%q}]}`, event.Records[0].MessageId, event.Records[1].MessageId), string(answer))
+	assert.JSONEq(t, want, string(answer))
+}
+
+func TestTheRuntimeInterfaceEmulatorRunsTheFunction(t *testing.T) {
+	event, want := strangers(t)
+	cloud, err := state.OpenJobs(state.Jobs{Visibility: time.Minute, Receives: 5})
+	require.NoError(t, err)
+	t.Cleanup(cloud.Close)
+	emulator := runtest.Emulate(t, []byte(nothing), cloud.Env()...)
+	for range 2 {
+		assert.JSONEq(t, want, string(emulator.Invoke(t, event)))
+	}
+	record := emulator.Log(t)
+	assert.Equal(t, 1, strings.Count(record, "INIT RTDONE(status: success)"), "one process serves all events")
+	assert.Equal(t, 4, strings.Count(record, `"msg":"job_trouble"`), "one a message")
 }
 
 // engine is what another function makes of the same environment.

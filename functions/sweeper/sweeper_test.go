@@ -79,3 +79,14 @@ func TestASweepWithoutATableFails(t *testing.T) {
 	require.ErrorContains(t, err, "looking for jobs")
 	assert.Contains(t, f.Log(), `"level":"ERROR"`)
 }
+
+func TestTheRuntimeInterfaceEmulatorRunsTheFunction(t *testing.T) {
+	cloud, err := state.OpenJobs(state.Jobs{Visibility: time.Minute, Receives: 5})
+	require.NoError(t, err)
+	t.Cleanup(cloud.Close)
+	emulator := runtest.Emulate(t, []byte(`{"version":"v","providers":[],"channels":[],"organizations":[]}`), cloud.Env()...)
+	for range 2 {
+		assert.JSONEq(t, `{}`, string(emulator.Invoke(t, minute(t))))
+	}
+	assert.Equal(t, 1, strings.Count(emulator.Log(t), "INIT RTDONE(status: success)"), "one process serves all events")
+}
