@@ -122,13 +122,13 @@ func (s *Jobs) List(ctx context.Context, organization string, w media.Wanted) (m
 	filter(in, "status", string(w.State))
 	filter(in, "kind", string(w.Kind))
 	q, err := s.query(ctx, in, w.Limit+1) // one further, to know whether there is one
-	if err = cmp.Or(err, q.unread); err != nil {
+	if err != nil {
 		return media.Page{}, err
 	}
 	if len(q.jobs) > w.Limit {
-		return media.Page{Jobs: q.jobs[:w.Limit], More: true, Last: q.jobs[w.Limit-1].ID}, nil
+		return media.Page{Jobs: q.jobs[:w.Limit], More: true, Last: q.jobs[w.Limit-1].ID, Unread: q.unread}, nil
 	}
-	return media.Page{Jobs: q.jobs, More: q.last != "", Last: strings.TrimPrefix(q.last, jobID(organization, ""))}, nil
+	return media.Page{Jobs: q.jobs, More: q.last != "", Last: strings.TrimPrefix(q.last, jobID(organization, "")), Unread: q.unread}, nil
 }
 
 // filter has a query pass over what has another value; empty: any will do.

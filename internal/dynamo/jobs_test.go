@@ -345,10 +345,15 @@ func TestAnItemThatIsNoJobKeepsNoOtherFromBeingFound(t *testing.T) {
 		`reading the job "job_2": its status is "paused"`: {"job": word("job_2"), "status": word("paused"), "detail": word("{}")},
 		`reading the job "job_3": its detail is not JSON`: {"job": word("job_3"), "status": word("running"), "detail": word("S1")},
 	} {
-		open, err := (&dynamo.Jobs{API: onePage{items: []map[string]types.AttributeValue{broken, good}}, Table: "t"}).Open(t.Context(), time.Now(), 10)
+		table := &dynamo.Jobs{API: onePage{items: []map[string]types.AttributeValue{broken, good}}, Table: "t"}
+		open, err := table.Open(t.Context(), time.Now(), 10)
 		require.EqualError(t, err, why)
 		require.Len(t, open, 1)
 		assert.Equal(t, "job_1", open[0].ID)
+		page, err := table.List(t.Context(), "acme", media.Wanted{Limit: 10})
+		require.NoError(t, err)
+		require.EqualError(t, page.Unread, why)
+		assert.Equal(t, open, page.Jobs)
 	}
 }
 

@@ -696,9 +696,11 @@ func TestAListThatWasNotLookedThrough(t *testing.T) {
 	got := w.send(t, http.MethodGet, "/v1/jobs?status=failed", "")
 	assert.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":"`+id+`","has_more":true}`, got.body)
 	assert.Equal(t, http.StatusOK, w.send(t, http.MethodGet, "/v1/jobs?status=failed&after="+id, "").status)
+	assert.Contains(t, w.records.String(), `"msg":"store_lost","operation":"job","store_error":"its status is \"paused\""`)
+	assert.NotContains(t, got.body, "paused")
 }
 
-// blind looks through one job for a page, and finds nothing.
+// blind looks through one job for a page, which it cannot read, and finds nothing.
 type blind struct{ media.Store }
 
 func (b blind) List(ctx context.Context, organization string, w media.Wanted) (media.Page, error) {
@@ -706,7 +708,7 @@ func (b blind) List(ctx context.Context, organization string, w media.Wanted) (m
 	if err != nil || len(page.Jobs) == 0 {
 		return page, err
 	}
-	return media.Page{More: true, Last: page.Jobs[0].ID}, nil
+	return media.Page{More: true, Last: page.Jobs[0].ID, Unread: errors.New(`its status is "paused"`)}, nil
 }
 
 func TestContent(t *testing.T) {

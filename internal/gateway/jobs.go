@@ -235,6 +235,9 @@ func (g *Gateway) ListJobs(ctx context.Context, call Call, read func() (w media.
 		g.Recorder.StoreLost("job", failed)
 		return media.Page{}, noStore(ofJobs, failed)
 	}
+	if page.Unread != nil {
+		g.Recorder.StoreLost("job", page.Unread)
+	}
 	return page, nil
 }
 

@@ -53,6 +53,9 @@ type Page struct {
 	More bool
 	// Last is the id of the job behind which the next page begins; empty where there is no more.
 	Last string
+	// Unread is why one of the jobs could not be read, as an operator's hand or another version may have left it. It is left out, and
+	// keeps no other from being listed. nil: all could be.
+	Unread error
 }
 
 // LookAt is when what a job waits for is due: its poll, its submit, its telling, the end of its lease or its deadline; zero: it
