@@ -124,7 +124,7 @@ func jobOf(before, after media.Job) telemetry.Job {
 	}
 	return telemetry.Job{ID: after.ID, Organization: after.Organization, Kind: string(after.Kind), Model: after.Model, Provider: who.Provider,
 		Channel: who.Channel, Credential: who.Credential, Poll: after.Seq, PollFailures: after.PollFailures, Submits: after.Submits,
-		Refusals: after.Refusals, Age: after.UpdatedAt.Sub(after.CreatedAt)}
+		Refusals: after.Refusals, Fallback: who.Routing.Fallback, Age: after.UpdatedAt.Sub(after.CreatedAt)}
 }
 
 func notTold(before, after media.Job) bool {

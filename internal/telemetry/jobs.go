@@ -61,13 +61,15 @@ type Job struct {
 	// Poll is the number of the poll that is due, or was last, PollFailures how many failed in a row.
 	Poll                            uint64
 	PollFailures, Submits, Refusals int
-	Age                             time.Duration
+	// Fallback says that the channel is not the first one that could make it.
+	Fallback bool
+	Age      time.Duration
 }
 
 func (j Job) attrs() []slog.Attr {
 	return []slog.Attr{slog.String(KeyJob, j.ID), slog.String(KeyOrganization, j.Organization), slog.String(KeyKind, j.Kind), slog.String(KeyModel, j.Model),
 		slog.String(KeyProvider, j.Provider), slog.String(KeyChannel, j.Channel), slog.String(KeyCredential, j.Credential), slog.Uint64(KeyPoll, j.Poll),
-		slog.Int(KeyPollFailures, j.PollFailures), slog.Int(KeySubmits, j.Submits), slog.Int(KeyRefusals, j.Refusals)}
+		slog.Int(KeyPollFailures, j.PollFailures), slog.Int(KeySubmits, j.Submits), slog.Int(KeyRefusals, j.Refusals), slog.Bool(KeyFallback, j.Fallback)}
 }
 
 // JobChange is one change of a job.

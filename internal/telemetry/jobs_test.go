@@ -16,12 +16,12 @@ import (
 
 // job has every field set.
 var job = telemetry.Job{ID: "job_1", Organization: "acme", Kind: "video", Model: "veo", Provider: "google", Channel: "google/veo", Credential: "main",
-	Poll: 4, PollFailures: 1, Submits: 1, Refusals: 2, Age: 14 * time.Second}
+	Poll: 4, PollFailures: 1, Submits: 1, Refusals: 2, Fallback: true, Age: 14 * time.Second}
 
 // with are the members that every record of a job has, and more.
 func with(more map[string]any) map[string]any {
 	all := map[string]any{"job": "job_1", "organization": "acme", "kind": "video", "model": "veo", "provider": "google", "channel": "google/veo",
-		"credential": "main", "poll": 4.0, "poll_failures": 1.0, "submits": 1.0, "refusals": 2.0}
+		"credential": "main", "poll": 4.0, "poll_failures": 1.0, "submits": 1.0, "refusals": 2.0, "fallback": true}
 	for k, v := range more {
 		all[k] = v
 	}
