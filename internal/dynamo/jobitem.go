@@ -71,13 +71,14 @@ type jobDetail struct {
 	Fingerprint string     `json:"fingerprint,omitempty"`
 	Callback    string     `json:"callback,omitempty"`
 	Owner       string     `json:"owner,omitempty"`
+	Stamp       string     `json:"stamp,omitempty"`
 	Upstream    string     `json:"upstream,omitempty"`
 	Cost        media.Cost `json:"cost,omitzero"`
 }
 
 // writtenJob is a job as an item.
 func writtenJob(j media.Job) (item, error) {
-	detail, err := json.Marshal(jobDetail{Fingerprint: j.Fingerprint, Callback: j.Callback, Owner: j.Owner, Upstream: j.Upstream, Cost: j.Cost})
+	detail, err := json.Marshal(jobDetail{Fingerprint: j.Fingerprint, Callback: j.Callback, Owner: j.Owner, Stamp: j.Stamp, Upstream: j.Upstream, Cost: j.Cost})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job: %w", err)
 	}
@@ -128,7 +129,7 @@ func readJob(it item) (media.Job, error) {
 	if err := json.Unmarshal([]byte(v.text("detail")), &d); err != nil {
 		return media.Job{}, fmt.Errorf("reading the job %s: its detail is not JSON", strconv.Quote(v.text("job")))
 	}
-	j := media.Job{Request: v.binary("request"), Fingerprint: d.Fingerprint, Callback: d.Callback, Owner: d.Owner, Upstream: d.Upstream, Cost: d.Cost}
+	j := media.Job{Request: v.binary("request"), Fingerprint: d.Fingerprint, Callback: d.Callback, Owner: d.Owner, Stamp: d.Stamp, Upstream: d.Upstream, Cost: d.Cost}
 	for name, of := range jobTexts {
 		*of(&j) = v.text(name)
 	}

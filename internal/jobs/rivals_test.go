@@ -94,34 +94,39 @@ func TestRivals(t *testing.T) {
 		assert.Equal(t, []string{"m1"}, w.engine.HandleBatch(ctx, []jobs.Record{{ID: "m1", Body: unknown}, {ID: "m2", Body: polling(j, 1)}}))
 		assert.EqualValues(t, 2, w.job(t, j.ID).Seq)
 	})
-	t.Run("two that end a job in the same millisecond are one end, which is recorded and told once", func(t *testing.T) {
-		w, j := running(t, polled{Status: succeeded().Status})
-		w.queue, w.changes = nil, nil
-		w.engine.Jobs = &overtaken{Store: w.engine.Jobs, by: func() {
+	for name, lost := range map[string]error{"at once": nil, "while the write of one is lost": context.DeadlineExceeded} {
+		t.Run("two that end a job in the same millisecond are one end, which is recorded and told once: "+name, func(t *testing.T) {
+			w, j := running(t, polled{Status: succeeded().Status})
+			w.queue, w.changes = nil, nil
+			w.engine.Jobs = &overtaken{Store: w.engine.Jobs, lost: lost, by: func() {
+				_, what, err := w.engine.Cancel(ctx, j.Organization, j.ID)
+				assert.NoError(t, err)
+				assert.Equal(t, jobs.Confirmed, what)
+			}}
+			w.studio.cancel = func() (bool, error) { return true, nil }
 			_, what, err := w.engine.Cancel(ctx, j.Organization, j.ID)
-			assert.NoError(t, err)
+			require.NoError(t, err)
 			assert.Equal(t, jobs.Confirmed, what)
-		}}
-		w.studio.cancel = func() (bool, error) { return true, nil }
-		_, what, err := w.engine.Cancel(ctx, j.Organization, j.ID)
-		require.NoError(t, err)
-		assert.Equal(t, jobs.Confirmed, what)
-		assert.Equal(t, 1, w.ends[j.ID])
-		assert.Len(t, w.changes, 1)
-		assert.Len(t, w.queue, 1)
-	})
+			assert.Equal(t, 1, w.ends[j.ID])
+			assert.Len(t, w.changes, 1)
+			assert.Len(t, w.queue, 1)
+		})
+	}
 }
 
-// overtaken is a store before whose first write another execution does something.
+// overtaken is a store before whose first write, which may be lost, another execution does something.
 type overtaken struct {
 	media.Store
-	by func()
+	by   func()
+	lost error
 }
 
 func (o *overtaken) Replace(ctx context.Context, next media.Job) error {
 	if by := o.by; by != nil {
 		o.by = nil
-		by()
+		if by(); o.lost != nil {
+			return o.lost
+		}
 	}
 	return o.Store.Replace(ctx, next)
 }

@@ -37,24 +37,23 @@ func (e *Engine) step(ctx context.Context, j media.Job, event media.Event) (medi
 	defer cancel()
 	from := j.State
 	event = e.priced(j, event)
-	now := e.now()  // the same each time, so that a write of ours is known again
-	unsure := false // of whether a write of ours was made
+	now, stamp := e.now(), e.token() // the same each time, so that a write of ours is known again
 	for try, pause := 1, firstPause; ; try, pause = try+1, min(2*pause, slowPause) {
 		next, err := e.limits().Next(j, event, now)
 		if err != nil {
 			return j, err //nolint:wrapcheck // it names the edge
 		}
+		next.Stamp = stamp
 		if err = e.Jobs.Replace(ctx, next); err == nil {
 			e.wrote(ctx, j, next)
 			return next, nil
 		}
-		unsure = unsure || !errors.Is(err, media.ErrChanged)
 		there, unread := e.Jobs.Get(ctx, j.Organization, j.ID)
 		switch {
 		case unread != nil: // the next try asks again
 		case there == nil:
 			return j, errGone
-		case unsure && written(*there, next):
+		case there.Stamp == stamp:
 			e.wrote(ctx, j, *there)
 			return *there, nil
 		case there.State != from:
@@ -79,15 +78,6 @@ func toSubmit(event media.Event) bool {
 	default:
 		return false
 	}
-}
-
-// written reports whether what stands in the store is what this execution wrote. A claim is known by its owner, whom no other
-// execution has, and any other step by its number and time.
-func written(there, ours media.Job) bool {
-	if ours.Owner != "" {
-		return there.Owner == ours.Owner
-	}
-	return there.Version == ours.Version && there.State == ours.State && there.Seq == ours.Seq && there.UpdatedAt.Equal(ours.UpdatedAt)
 }
 
 // wrote does what follows a change: at the end of a job its callback is told. A message that is lost here is sent again by the

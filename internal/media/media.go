@@ -70,6 +70,8 @@ type Job struct {
 	State        State
 	// Version counts the changes. A store replaces a job only if its version is still the one that was read.
 	Version uint64
+	// Stamp is of the execution's step that made the last change, and of no other: whoever does not know whether it was made finds it there.
+	Stamp string
 
 	// Model is what the client asked for, Channel, Provider and Credential who serves it; empty until it is submitted.
 	Model, Channel, Provider, Credential string

@@ -24,7 +24,7 @@ func Jobs(t *testing.T, s media.Store) {
 	organization := fmt.Sprintf("org/%016x#é", rand.Uint64())
 	job := func() media.Job {
 		j := media.New(fmt.Sprintf("job_%016x", rand.Uint64()), organization, media.Video, "veo-3", []byte(`{"prompt":"a lighthouse"}`), "evt_1", now)
-		j.Key, j.Fingerprint, j.Callback = "k 1", "F", "https://example.com/hook"
+		j.Key, j.Fingerprint, j.Callback, j.Stamp = "k 1", "F", "https://example.com/hook", "S1"
 		return j
 	}
 	next := func(t *testing.T, j media.Job, e media.Event) media.Job {
