@@ -34,8 +34,13 @@ type Function struct {
 	log log
 }
 
-// Log is what it has written.
-func (f *Function) Log() string { return f.log.String() }
+// Log ends the function and returns all that it has written: while it runs, some of that may be on its way.
+func (f *Function) Log() string {
+	if f.Front != nil {
+		_ = f.Close() // always nil
+	}
+	return f.log.String()
+}
 
 // Start starts one environment, with a configuration and variables beside those that Lambda sets. The error is that of its
 // init.
